@@ -5,12 +5,16 @@ import { toString as drawn } from 'qrcode'
 import { contentSha512, fetchFromNpm, readProgram, sha512 } from '../../scripts/scalar.ts'
 import type { Message } from '../../src/model/message.ts'
 import { exampleReceived, exampleUser } from '../../src/operations/example-values.ts'
-import { verbs } from '../../src/operations/tools.ts'
+import { tools, verbs } from '../../src/operations/tools.ts'
 import { mark } from '../../src/server/docs.ts'
 import { violations } from '../support/axe.ts'
 import { hasBrowser, launchBrowser, watch } from '../support/browser.ts'
+import { hasOpenssl, makePair } from '../support/certificate.ts'
+import { serveHere } from '../support/command.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { type Rest, startRest } from '../support/rest.ts'
 import { until } from '../support/until.ts'
+import { closeTool, openTool, pressSend, typeToken } from './docs-tools.ts'
 
 const title = 'Log a session in by QR code'
 const token = 'a-token-that-nobody-guesses-4711'
@@ -33,7 +37,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     browser = await launchBrowser()
     page = await browser.newPage({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce' })
     watch(page, rest.url, complaints)
-    await page.goto(`${rest.url}/docs#tag/sessions/POST/tools/default/login`)
+    await page.goto(`${rest.url}/docs#tag/tools/POST/tools/default/login`)
     await page.getByRole('heading', { name: title }).waitFor()
   })
   afterAll(async () => {
@@ -82,14 +86,14 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
   test('what it cannot know, as who wrote last behind a token, is plainly to be replaced', async () => {
     const open = await browser.newPage()
     watch(open, rest.url, complaints)
-    for (const [tag, { name, title }, shown] of [
-      ['messages', verbs.send, 'USER_ID'],
-      ['messages', verbs.download, 'MESSAGE_ID'],
-      ['sessions', verbs.logout, 'SESSION_NAME'],
-      ['sessions', verbs.setDefault, 'SESSION_NAME'],
-      ['sessions', verbs.renameSession, 'SESSION_NAME'],
+    for (const [{ name, title }, shown] of [
+      [verbs.send, 'USER_ID'],
+      [verbs.download, 'MESSAGE_ID'],
+      [verbs.logout, 'SESSION_NAME'],
+      [verbs.setDefault, 'SESSION_NAME'],
+      [verbs.renameSession, 'SESSION_NAME'],
     ] as const) {
-      await open.goto(`${rest.url}/docs#tag/${tag}/POST/tools/default/${name}`)
+      await open.goto(`${rest.url}/docs#tag/tools/POST/tools/default/${name}`)
       await operation(title, open).getByText(`"${shown}"`).first().waitFor()
       expect(await open.getByText(exampleUser).count()).toBe(0)
     }
@@ -120,7 +124,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     rest.gateway.log.push(...wroteLast)
     const closed = await browser.newPage()
     closed.setDefaultTimeout(30_000)
-    await closed.goto(`${rest.url}/docs#tag/messages/POST/tools/default/send`)
+    await closed.goto(`${rest.url}/docs#tag/tools/POST/tools/default/send`)
     await closed.getByText('"USER_ID"').first().waitFor()
     await tryOut('/send', closed)
     const dialog = closed.getByRole('dialog')
@@ -172,12 +176,59 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     Object.assign(keyed.gateway.keys, { hasAny: () => true })
     const asked = await browser.newPage()
     watch(asked, keyed.url, complaints)
-    await asked.goto(`${keyed.url}/docs#tag/messages/POST/tools/default/send`)
+    await asked.goto(`${keyed.url}/docs#tag/tools/POST/tools/default/send`)
     await asked.getByText('"USER_ID"').first().waitFor()
     // As when the reader returns from another tab.
     await asked.evaluate(() => dispatchEvent(new Event('focus')))
     await asked.evaluate(() => new Promise(done => requestAnimationFrame(done)))
     await asked.close()
+  })
+
+  test.skipIf(!hasOpenssl)('each of the nine buttons works with a key, below a path of https', async () => {
+    const home = folderOfTest()
+    const pair = makePair(home, 'proxy')
+    let target = ''
+    const proxy = Bun.serve({
+      port: 0,
+      hostname: '127.0.0.1',
+      tls: { cert: Bun.file(pair.cert), key: Bun.file(pair.key) },
+      fetch: request => {
+        const { pathname, search, host } = new URL(request.url)
+        const { method, body } = request
+        const headers = new Headers(request.headers)
+        headers.set('host', host)
+        const url = `${target}${pathname.replace('/svc/', '/')}${search}`
+        return fetch(url, { method, headers, body, decompress: false })
+      },
+    })
+    const at = `localhost:${proxy.port}`
+    const context = await browser.newContext({ ignoreHTTPSErrors: true, reducedMotion: 'reduce' })
+    try {
+      const args = ['--token', token, '--allow-host', at, '--public-url', `https://${at}/svc/`]
+      await using service = await serveHere(join(home, 'data'), { home }, ...args)
+      target = service.url
+      const made = await fetch(`${target}/keys`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ name: 'docs', can: ['all'] }),
+      })
+      const { key } = await made.json()
+      const page = await context.newPage()
+      page.setDefaultTimeout(100_000)
+      await page.goto(`https://${at}/svc/docs`)
+      await typeToken(page, key)
+      for (const tool of tools) {
+        await openTool(page, tool)
+        const { status, authorization } = await pressSend(page)
+        await closeTool(page)
+        expect(authorization).toBe(`Bearer ${key}`)
+        // Nobody is logged in, and nobody has written.
+        expect([tool.name, [200, 404, 409, 422].includes(status)]).toEqual([tool.name, true])
+      }
+    } finally {
+      await context.close()
+      await proxy.stop(true)
+    }
   })
 
   test('on a phone a call can be sent', async () => {
@@ -187,7 +238,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     // As long as WeChat's are.
     const from_user = 'o9cq80Q_EfkAC9pSThbbQj8hnQU5@im.wechat'
     open.gateway.log.push({ ...exampleReceived, from_user })
-    await narrow.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await narrow.goto(`${open.url}/docs#tag/tools/POST/tools/default/send`)
     await tryOut('/send', narrow)
     await narrow.getByRole('dialog').getByText(from_user).waitFor()
     const box = await narrow.getByRole('button', { name: /^Send/ }).first().boundingBox()
@@ -199,7 +250,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await using open = await startRest()
     const page = await browser.newPage()
     watch(page, open.url, complaints)
-    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await page.goto(`${open.url}/docs#tag/tools/POST/tools/default/send`)
     await page.getByText('"USER_ID"').first().waitFor()
     open.gateway.log.push(...wroteLast)
     const held = Promise.withResolvers<void>()
@@ -237,7 +288,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await using open = await startRest()
     const page = await browser.newPage()
     watch(page, open.url, complaints)
-    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/send`)
+    await page.goto(`${open.url}/docs#tag/tools/POST/tools/default/send`)
     await page.getByText('"USER_ID"').first().waitFor()
     // Somebody writes on the phone, in another tab.
     const phone = await browser.newPage()
@@ -246,7 +297,7 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await page.bringToFront()
     await page.evaluate(() => dispatchEvent(new Event('focus')))
     await page.getByText(from_user).first().waitFor()
-    await page.goto(`${open.url}/docs#tag/messages/POST/tools/default/download`)
+    await page.goto(`${open.url}/docs#tag/tools/POST/tools/default/download`)
     await page.getByText('"777"').first().waitFor()
     await phone.close()
     await page.close()
