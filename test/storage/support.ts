@@ -24,6 +24,8 @@ export interface Opened extends Running, AsyncDisposable {
   readonly lines: string[]
   /** Closes and opens it again, as a restarted service does. */
   reopen(): Promise<void>
+  /** The log of an empty store goes on after this row id, as after years, and so do the ids of other tables. */
+  continueAfter(id: number): Promise<void>
   /** All rows of all tables: pairs of a table and its rows, as JSON. */
   dump(): Promise<string>
   /** The same content once more, as another process has it. */

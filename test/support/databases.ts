@@ -8,10 +8,19 @@ import { connectPg, type PgConnection } from '../../src/platform/postgres.ts'
 import { constantSql, sql } from '../../src/platform/sql.ts'
 import { openPgStorage } from '../../src/storage/postgres/open.ts'
 import { sharedPostgres } from './postgres.ts'
+import { password, role } from './postgres-program.ts'
 
 /** The secret key of the stores of the tests. */
 export const secret = 'N3v1aJr0oQxK-4mZb8HtYw2LcPdGfSuE'
 const template = 'svc_template'
+/** A role that owns nothing, with the rights that the page of the engine names. */
+export const guest = 'svc_guest'
+const guestRights = [
+  'USAGE ON SCHEMA',
+  'SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA',
+  'USAGE, SELECT ON ALL SEQUENCES IN SCHEMA',
+  'EXECUTE ON ALL FUNCTIONS IN SCHEMA',
+]
 
 export interface TestDatabase extends AsyncDisposable {
   url: string
@@ -44,6 +53,9 @@ async function openPool(): Promise<Pool> {
   const storage = await openPgStorage({ url: url(template), ...options })
   await storage.close()
   const own = await connect(template)
+  await own.run(constantSql(`CREATE ROLE ${guest} LOGIN PASSWORD '${password}'`))
+  await own.run(constantSql(`GRANT ${guest} TO ${role}`))
+  for (const rights of guestRights) await own.run(constantSql(`GRANT ${rights} svc TO ${guest}`))
   const made = { admin, form: await formOf(own), emptying: await emptyingOf(own) }
   own.destroy()
   return made

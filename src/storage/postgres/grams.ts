@@ -28,7 +28,8 @@ const indexedCharacters = 16_384
 const needlePairs = 32
 /** Rows that may be missing in the index, and rows that are indexed in one step. */
 const [tailRows, stepRows] = [4000, 4000]
-const waitMs = 1000
+/** Longest wait before a step, and before one that follows a failure: what it wrote may be undone by it each time. */
+const [waitMs, failedMs] = [1000, 120_000]
 
 /** A frequent character is found soon without an index; other ones are also indexed alone. */
 const isFrequent = (char: number): boolean =>
@@ -125,15 +126,18 @@ export class GramIndexer {
   async #keepIndexing(): Promise<void> {
     const { clock, db, log } = this.#context
     const { signal } = this.#stop
+    let isFailing = false
     while (!signal.aborted && !db.isClosed) {
       await db.wait(({ row }) => row - this.#upto >= tailRows, waitMs, signal)
       if (db.horizon.row - this.#upto < tailRows) continue
       // Other nodes notice it too. One of them is enough.
-      await clock.sleep(Math.random() * waitMs, signal)
+      await clock.sleep(Math.random() * (isFailing ? failedMs : waitMs), signal)
       try {
         while (!signal.aborted && (await this.step(tailRows)));
+        isFailing = false
       } catch (error) {
-        if (!db.isClosed) log.debug('messages were not added to the index of texts', { error })
+        if (!db.isClosed && !isFailing) log.warn('messages were not added to the index of texts', { error })
+        isFailing = true
       }
     }
   }
@@ -164,14 +168,14 @@ export class GramIndexer {
         sql`INSERT INTO gram (id, pairs) SELECT id, pairs
           FROM jsonb_to_recordset(${toJsonb(rows)}::jsonb) AS r(id bigint, pairs integer[]) ON CONFLICT (id) DO NOTHING`,
         sql`UPDATE indexed SET upto = ${end}`,
-        // Many rows at once: adding each to the index by itself costs several times as much.
-        sql`SELECT gin_clean_pending_list('gram_pairs')`,
       ])
     } catch (error) {
       if (sqlStateOf(error) === '40001') return false
       throw error
     }
     this.#upto = end
+    // Many rows at once: adding each to the index by itself costs several times as much. The rows are there if it fails.
+    await db.one(sql`SELECT merge_grams()`)
     return true
   }
 

@@ -25,7 +25,7 @@ const claimRows = `  -- Claims rows for a consumer: lapsed ones, else new ones u
     touched bigint[];
     number bigint;
     reached bigint;
-    times integer;
+    times bigint;
   BEGIN
     SELECT * INTO own FROM consumer c WHERE c.name = reader;
     acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
@@ -342,6 +342,10 @@ ${claimRows}
       RETURN NEXT;
     END LOOP;
   END $$;
+
+  -- Merges what was added to the index of texts. Only the owner of an index may do it.
+  CREATE FUNCTION merge_grams() RETURNS bigint LANGUAGE sql SECURITY DEFINER SET search_path = svc, pg_catalog, pg_temp AS
+    $$ SELECT gin_clean_pending_list('gram_pairs') $$;
 
   -- Whether the JSON of a message has an item with that payload. Text that is no JSON has none.
   CREATE FUNCTION has_item(raw text, payload text) RETURNS boolean LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE AS $$

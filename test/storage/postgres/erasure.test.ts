@@ -14,7 +14,7 @@ const words = [gone, 'hush-hush', 'Zacharias']
 test.skipIf(!isPostgresThere())(
   '--rewrite leaves nothing in the files of the tables',
   async () => {
-    await using t = await openPostgres({}, { isNew: true })
+    await using t = await openPostgres({}, { isNew: true, isOwner: true })
     const server = await sharedPostgres()
     const name = new URL(t.url).pathname.slice(1)
     const admin = await connectPg({ url: server.superUrl(name), name: 'tests', answerMs: 60_000 })
@@ -41,6 +41,11 @@ test.skipIf(!isPostgresThere())(
     await people.scrub(true)
     expect(await find()).toEqual([])
     expect(await people.listRemains(true)).toHaveLength(1)
+    await using other = await openPostgres()
+    const remains = await other.store.people.listRemains(true)
+    expect(remains).toHaveLength(2)
+    expect(remains[0]).toContain('owner')
+    await other.store.people.scrub(true)
     admin.destroy()
   },
   60_000,

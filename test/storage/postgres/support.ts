@@ -5,25 +5,33 @@ import { type Clock, systemClock } from '../../../src/platform/clock.ts'
 import { createLog, silentLog } from '../../../src/platform/log.ts'
 import { connectPg } from '../../../src/platform/postgres.ts'
 import { constantSql, sql } from '../../../src/platform/sql.ts'
+import { placesPerMessage } from '../../../src/storage/log-rows.ts'
 import { openPgStorage, type PgStorage } from '../../../src/storage/postgres/open.ts'
-import { newDatabase, secret } from '../../support/databases.ts'
+import { guest, newDatabase, secret } from '../../support/databases.ts'
 import { type Opened, type Place, testClock } from '../support.ts'
 
 const options = (clock: Clock, log = silentLog) => ({ secret, clock, log, maxAgeDays: 0, maxCount: 0 })
 
 type Limits = { maxAgeDays?: number; maxCount?: number }
 
-/** A storage on a database of its own. `place` is passed to `newDatabase`. */
+/** The URL of a database for the role that owns nothing. */
+export const asGuest = (url: string): string => url.replace('//svc:', `//${guest}:`)
+
+/**
+ * A storage on a database of its own; `url` is for the owner. By default the storage has the role that owns nothing.
+ * `isNew` is passed to `newDatabase`.
+ */
 export async function openPostgres(
   limits: Limits = {},
-  place?: { isNew: boolean },
+  { isNew = false, isOwner = false } = {},
 ): Promise<Opened & { storage: PgStorage; url: string }> {
-  const database = await newDatabase(place)
+  const database = await newDatabase({ isNew })
   const { url } = database
   const clock = testClock()
   const lines: string[] = []
   const log = createLog('DEBUG', line => void lines.push(line))
-  const open = (own = log) => openPgStorage({ url, ...options(clock, own), ...limits })
+  const ownUrl = isOwner ? url : asGuest(url)
+  const open = (own = log) => openPgStorage({ url: ownUrl, ...options(clock, own), ...limits })
   const test: Opened & { storage: PgStorage; url: string } = {
     url,
     clock,
@@ -34,6 +42,19 @@ export async function openPostgres(
     },
     async reopen() {
       await test.storage.close()
+      test.storage = await open()
+    },
+    async continueAfter(id) {
+      await test.storage.close()
+      const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })
+      const place = id * placesPerMessage
+      await connection.run(sql`UPDATE svc.head SET last = ${id}, place = ${place}`)
+      await connection.run(sql`UPDATE svc.durable SET upto = ${id}, place = ${place}`)
+      await connection.run(sql`UPDATE svc.indexed SET upto = ${id}`)
+      await connection.all(
+        sql`SELECT setval(format('svc.%I', sequencename)::regclass, ${id}) FROM pg_sequences WHERE schemaname = 'svc'`,
+      )
+      connection.destroy()
       test.storage = await open()
     },
     async dump() {

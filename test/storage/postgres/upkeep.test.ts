@@ -110,7 +110,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
   })
 
   test('no table has anything of an erased user', async () => {
-    await using t = await openPostgres()
+    await using t = await openPostgres({}, { isOwner: true })
     const { agents, audit, consumers, conversations, names, outbox, people, events } = t.store
     const ids = (await add(t, 700)) as number[]
     await add(t, 3, other)

@@ -51,6 +51,15 @@ export async function openSqlite(more: Options = {}, secret?: string): Promise<O
       await test.storage.close()
       test.storage = await open()
     },
+    async continueAfter(id) {
+      await test.storage.close()
+      const db = await openDatabase(own.path)
+      db.exec('DELETE FROM sqlite_sequence')
+      const tables = db.all<{ name: string }>`SELECT name FROM sqlite_schema WHERE sql LIKE '%AUTOINCREMENT%'`
+      for (const { name } of tables) db.run`INSERT INTO sqlite_sequence VALUES (${name}, ${id})`
+      db.close()
+      test.storage = await open()
+    },
     async dump() {
       const db = await openDatabase(own.path)
       const tables = db.all<{ name: string }>`SELECT name FROM sqlite_schema WHERE type = 'table'`
