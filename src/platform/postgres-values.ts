@@ -45,9 +45,18 @@ function toScalar<T>(value: T): T | string | number {
   return value === Number.NEGATIVE_INFINITY ? Number.MIN_SAFE_INTEGER : value
 }
 
+/**
+ * Returns the type to write after a value. Without one, the server takes the type from what is next to the value: of
+ * 32 bits, beside a constant such as the 1000000 of `$1 * 1000000`.
+ */
+const typeOf = (value: SqlParameter): string =>
+  typeof value === 'number' && (Number.isInteger(value) || Math.abs(value) === Number.POSITIVE_INFINITY)
+    ? '::bigint'
+    : ''
+
 /** Returns the statement with `$1` for each value. */
 export const toQuery = ({ texts, values }: Sql): { text: string; values: unknown[] } => ({
-  text: texts.map((part, nth) => (nth === 0 ? part : `$${nth}${part}`)).join(''),
+  text: texts.map((part, nth) => (nth === 0 ? part : `$${nth}${typeOf(values[nth - 1])}${part}`)).join(''),
   values: values.map(toParameter),
 })
 
@@ -60,7 +69,7 @@ function toLiteral(value: SqlParameter): string {
   if (value === undefined || value === null) return 'NULL'
   if (value instanceof Uint8Array) return `'\\x${Buffer.from(value).toString('hex')}'`
   // With standard_conforming_strings no other character is special.
-  return `'${String(toArrayText(toParameter(value))).replaceAll("'", "''")}'`
+  return `'${String(toArrayText(toParameter(value))).replaceAll("'", "''")}'${typeOf(value)}`
 }
 
 /** An array as the driver writes it: `{"a","b"}`. */

@@ -39,6 +39,38 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     connection.destroy()
   })
 
+  test('every number of a statement has 64 bits, whatever is next to it', async () => {
+    const address = await options()
+    const connection = await connectPg(address)
+    const pool = createPgPool(address, { usual: 1, prepared: 1 })
+    const computed = (n: number) => sql`SELECT ${n} * 1000000 AS product, coalesce(${n}, 0) + 1 AS chosen,
+      CASE WHEN true THEN ${n} ELSE 0 END * 2 AS one, greatest(${n}, 1) AS most, -${n} AS less, abs(${n} - 1) AS distance,
+      pg_typeof(${n})::text AS type`
+    for (const n of [5, 2148, 2 ** 31 + 1, 2 ** 32]) {
+      const right = {
+        product: n * 1e6,
+        chosen: n + 1,
+        one: 2 * n,
+        most: n,
+        less: -n,
+        distance: n - 1,
+        type: 'bigint',
+      }
+      for (const queries of [connection, pool])
+        for (const statement of [computed(n), prepared(computed(n))]) {
+          expect(await queries.one<object>(statement)).toEqual(right)
+          expect(await queries.script([statement, statement])).toEqual([[right], [right]])
+        }
+    }
+    expect(
+      await pool.one<object>(
+        sql`SELECT ${0.5} * 3.0 AS half, ${-3} % 2 AS rest, ${Number.POSITIVE_INFINITY} - 1 AS endless`,
+      ),
+    ).toEqual({ half: 1.5, rest: -1, endless: Number.MAX_SAFE_INTEGER - 1 })
+    connection.destroy()
+    await pool.close()
+  })
+
   test('rows come back as JSON as they come back as rows', async () => {
     const pool = createPgPool(await options(), { usual: 1, prepared: 1 })
     const text = 'a\0b\ud800c\ue0fe "d" 好'

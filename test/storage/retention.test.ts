@@ -1,8 +1,10 @@
 /** What every engine must keep, and for how long (`src/storage/README.md`, "Retention"). */
 import { expect, test } from 'bun:test'
+import { cursorNumberOf } from '../../src/storage/events.ts'
+import { lastRowId } from '../../src/storage/log-rows.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { onEach } from './engines.ts'
-import { insert, message, type Running } from './support.ts'
+import { insert, message, outgoing, type Running, sending } from './support.ts'
 
 const day = 24 * 3_600_000
 const add = async (t: Running, count: number, text = 'x') =>
@@ -29,6 +31,41 @@ onEach((_it, openStore) => {
     expect(await add(t, 1)).toEqual([506])
     await t.store.maintenance.prune()
     expect(await left(t.store)).toEqual([506])
+  })
+
+  test('the limits hold with high row ids, and remove the events between the messages', async () => {
+    await using t = await openStore({ maxCount: 10, maxAgeDays: 30 })
+    await t.continueAfter(lastRowId - 1000)
+    await add(t, 20)
+    await t.store.events.append([{ type: 'audit.line', data: {} }])
+    await add(t, 20)
+    await t.store.maintenance.prune()
+    expect(await left(t.store)).toEqual(Array.from({ length: 10 }, (_, nth) => lastRowId - 1000 + 31 + nth))
+    const { events } = await t.store.events.listAfter('', { limit: 100, hidden: true })
+    expect(events.map(({ type }) => type)).toEqual(Array(10).fill('message.received'))
+    t.clock.at += 20 * day
+    await add(t, 5)
+    t.clock.at += 11 * day
+    await t.store.maintenance.prune()
+    expect(await left(t.store)).toHaveLength(5)
+  })
+
+  test('the log refuses rows after the last id, in words, and shows those that it has', async () => {
+    await using t = await openStore()
+    await t.continueAfter(lastRowId - 2)
+    await add(t, 2)
+    const full = { code: 'store_unavailable', message: expect.stringContaining(String(lastRowId)) }
+    for (let tries = 0; tries < 2; tries++) expect(await add(t, 1).catch(error => error)).toMatchObject(full)
+    expect(await sending(t.store, 's', 'b', outgoing('1')).catch(error => error)).toMatchObject(full)
+    expect(await left(t.store)).toEqual([lastRowId - 1, lastRowId])
+    await t.store.events.append([{ type: 'audit.line', data: {} }])
+    const { events } = await t.store.events.listAfter('', {
+      limit: 9,
+      types: ['message.received', 'audit.line'],
+    })
+    expect(events.map(({ type }) => type)).toEqual(['message.received', 'message.received', 'audit.line'])
+    expect(new Set(events.map(({ cursor }) => cursorNumberOf(cursor))).size).toBe(3)
+    expect(cursorNumberOf(await t.store.events.getHead())).toBeLessThan(Number.MAX_SAFE_INTEGER)
   })
 
   test('a row that was claimed and then removed is not counted as waiting', async () => {

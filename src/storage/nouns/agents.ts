@@ -256,7 +256,7 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
       *readAsked(messages) {
         if (messages.length === 0) return new Map()
         const rows = yield* readAll<TurnPart & { id: number }>(sql`SELECT id, msg_type AS kind,
-          substr(text, 1, ${turnPartLength + 1}) AS text FROM message
+          substr(text, 1, CAST(${turnPartLength + 1} AS integer)) AS text FROM message
           WHERE ${dialect.isOneOf(sql`id`, messages)} AND session <> ${erasedSession}`)
         return new Map(rows.map(({ id, ...part }) => [id, part]))
       },

@@ -51,7 +51,7 @@ export function* standStill(
     sql`UPDATE ${table} SET ${column} = ${id}`,
     ...cursorColumns.map(([name, cursorName]) => {
       const cursor = constantSql(cursorName)
-      return sql`UPDATE ${constantSql(name)} SET ${cursor} = ${id} || substr(${cursor}, ${was.length + 1})
+      return sql`UPDATE ${constantSql(name)} SET ${cursor} = ${id} || substr(${cursor}, CAST(${was.length + 1} AS integer))
         WHERE ${cursor} LIKE ${`${was}-%`}`
     }),
     sql`UPDATE webhook SET paused = 1, deliverer = NULL WHERE disabled IS NULL RETURNING id`,

@@ -100,7 +100,7 @@ export class PgChanges {
   async look(): Promise<void> {
     const found =
       await this.#ports.queries.one<Horizon>(sql`SELECT coalesce(max(upto), 0) AS row, coalesce(max(place), 0) AS place,
-      (SELECT last_value + is_called::integer FROM touched) AS touched FROM durable`)
+      (SELECT last_value + CASE WHEN is_called THEN 1 ELSE 0 END FROM touched) AS touched FROM durable`)
     this.#advance(found)
   }
 

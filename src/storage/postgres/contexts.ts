@@ -55,9 +55,7 @@ export class PgContexts extends PgPart implements ContextStore {
   }
 
   async listUsers(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>> {
-    const rows = await this.db.all<
-      ContextRow & { nth: number; name?: string }
-    >(sql`SELECT nth::integer, l.peer,
+    const rows = await this.db.all<ContextRow & { nth: number; name?: string }>(sql`SELECT nth, l.peer,
         l.received_at, l.first_seen, l.used, l.last_sent_at, n.name
       FROM ${sessionsOf(sessions)} JOIN outbox_lane l ON l.session = own.key AND ${hasWrittenRow}
       LEFT JOIN user_name n ON n.session = l.session AND n.peer = l.peer`)

@@ -11,6 +11,7 @@ import {
 import { PgUrlError } from '../../platform/postgres-url.ts'
 import { noPlaceError } from '../events.ts'
 import { endedKeyError } from '../keys.ts'
+import { logEndErrorOf } from '../log-rows.ts'
 import { erasedUserError } from '../people.ts'
 import { endedKeyState, erasedState, noPlaceState } from './tables.ts'
 
@@ -92,7 +93,8 @@ export function placeOf(url: PgOptions['url']): string {
  * @param address names the database in the error. Omit it for callers of a service: they need not know where it is
  */
 export function storeErrorOf(error: unknown, address?: string): unknown {
-  if (error instanceof SvcError) return error
+  const known = error instanceof SvcError ? error : logEndErrorOf(error)
+  if (known) return known
   if (sqlStateOf(error) === erasedState) return erasedUserError(error)
   if (sqlStateOf(error) === endedKeyState) return endedKeyError()
   if (sqlStateOf(error) === noPlaceState) return noPlaceError(Number((error as { detail?: string }).detail))

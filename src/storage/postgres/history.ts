@@ -271,7 +271,7 @@ function keysOf({ bot_id, scope, session }: HistoryFilter): Sql {
 /** The collation "C" has no other case than A-Z. */
 const searchSql: SearchSql = {
   has: needle => sql`position(lower(${needle}::text COLLATE "C") IN
-    lower(left(m.text, ${searchedCharacters}) COLLATE "C")) > 0`,
+    lower(left(m.text, CAST(${searchedCharacters} AS integer)) COLLATE "C")) > 0`,
   isLike: pattern => sql`m.text COLLATE "C" ILIKE ${pattern}`,
   hasRaw: text => sql`strpos(m.raw, ${text}) > 0`,
   hasItem: payload => sql`has_item(m.raw, ${payload})`,

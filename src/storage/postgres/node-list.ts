@@ -14,7 +14,7 @@ export const listNodes = (queries: PgQueries, own = ''): Promise<NodeInfo[]> =>
       (extract(epoch FROM n.started_at) * 1000)::bigint AS since,
       (extract(epoch FROM n.lease_until - clock_timestamp()) * 1000)::bigint AS lease_left_ms,
       coalesce(owned.count, 0) AS accounts, coalesce(owned.names, '{}') AS sessions
-    FROM node n LEFT JOIN (SELECT node, count(*) AS count, (array_agg(name ORDER BY name))[1:${namedSessions}::integer]
+    FROM node n LEFT JOIN (SELECT node, count(*) AS count, (array_agg(name ORDER BY name))[1:CAST(${namedSessions} AS integer)]
       AS names FROM account WHERE bot_id IS NOT NULL GROUP BY node) owned ON owned.node = n.id
     WHERE n.polls OR n.url IS NOT NULL
     ORDER BY is_this DESC, n.started_at, n.id`)

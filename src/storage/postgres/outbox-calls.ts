@@ -311,7 +311,7 @@ export class PgOutboxCalls extends PgPart {
         ELSE 0 END AS asked,
       w.key IS NOT NULL AND EXISTS (SELECT 1 FROM outbox WHERE key = w.key) AS is_known
       FROM jsonb_to_recordset(${toJsonb(wanted)}::jsonb)
-        AS w(nth integer, name_key text, peer text, mode text, is_asked boolean, key text)
+        AS w(nth bigint, name_key text, peer text, mode text, is_asked boolean, key text)
       JOIN LATERAL (SELECT key, name, xmin::text AS version FROM session WHERE name_key = w.name_key
         ORDER BY named DESC, key DESC LIMIT 1) s ON true
       JOIN outbox_lane l ON l.session = s.key AND l.peer = w.peer ORDER BY w.nth`

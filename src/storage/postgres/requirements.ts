@@ -30,12 +30,12 @@ const missingRights: Sql = sql`ARRAY(
     WHERE pronamespace = to_regnamespace('svc') AND NOT has_function_privilege(oid, 'EXECUTE')
   ORDER BY 1 LIMIT 5)`
 
-const readFound: Sql = sql`SELECT current_setting('server_version_num')::integer AS version,
+const readFound: Sql = sql`SELECT current_setting('server_version_num')::bigint AS version,
   current_setting('fsync') = 'on' AS fsync, current_setting('server_encoding') AS encoding,
   pg_is_in_recovery() AS standby,
   (SELECT reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only') AS "readOnly",
   current_setting('search_path') = 'svc,pg_catalog' AND current_setting('lock_timeout') = '4s' AS reached,
-  (SELECT least(current_setting('max_connections')::integer, nullif(datconnlimit, -1),
+  (SELECT least(current_setting('max_connections')::bigint, nullif(datconnlimit, -1),
       CASE WHEN rolsuper THEN NULL ELSE nullif(rolconnlimit, -1) END)
     FROM pg_database, pg_roles WHERE datname = current_database() AND rolname = current_user) AS connections,
   CASE WHEN to_regnamespace('svc') IS NULL THEN has_database_privilege(current_database(), 'CREATE')

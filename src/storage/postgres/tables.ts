@@ -8,6 +8,7 @@
  *   is durable, and readers stop there.
  */
 import { constantSql, type Sql } from '../../platform/sql.ts'
+import { logEnd } from '../log-rows.ts'
 import { unreleasedForms } from '../unreleased.ts'
 
 export { erasedSession, placesPerMessage, receivedElsewhere } from '../log-rows.ts'
@@ -32,8 +33,8 @@ export const tables = `
   -- form: grows by one with each step. min_reader: lowest form that a program must know to use these tables.
   -- timeline: history of the server that the ids belong to; another one means that a standby took over. timeline_at: since when.
   CREATE TABLE meta (
-    form integer NOT NULL,
-    min_reader integer NOT NULL,
+    form bigint NOT NULL,
+    min_reader bigint NOT NULL,
     store_id text NOT NULL,
     hash_key text NOT NULL,
     -- Counts the users who were erased.
@@ -116,7 +117,7 @@ export const tables = `
 
   -- Ids have no gaps but those in gap: rows are removed only at the low end. sent: 1 by the bot, 0 received, 2 received by another program.
   CREATE TABLE message (
-    id bigint PRIMARY KEY,
+    id bigint PRIMARY KEY ${logEnd},
     message_id text NOT NULL,
     session bigint NOT NULL,
     sent smallint NOT NULL,
@@ -176,7 +177,7 @@ export const tables = `
     ids bigint[] NOT NULL,
     owner text NOT NULL,
     expires_at bigint NOT NULL,
-    hand_outs integer NOT NULL DEFAULT 0
+    hand_outs bigint NOT NULL DEFAULT 0
   );
   CREATE INDEX lease_consumer ON lease (consumer);
 
@@ -190,13 +191,13 @@ export const tables = `
     token text,
     received_at bigint,
     first_seen bigint,
-    used integer NOT NULL DEFAULT 0,
+    used bigint NOT NULL DEFAULT 0,
     last_sent_at bigint,
     held_at bigint,
     held_until bigint,
-    holds integer NOT NULL DEFAULT 0,
+    holds bigint NOT NULL DEFAULT 0,
     not_before bigint NOT NULL DEFAULT 0,
-    failures integer NOT NULL DEFAULT 0,
+    failures bigint NOT NULL DEFAULT 0,
     owner text,
     lease_until bigint NOT NULL DEFAULT 0,
     UNIQUE (session, peer)
@@ -212,7 +213,7 @@ export const tables = `
     key text,
     content text,
     ended_at bigint,
-    used integer,
+    used bigint,
     received_at bigint,
     asked text,
     send_at bigint,
@@ -234,7 +235,7 @@ export const tables = `
     kind text NOT NULL,
     msg_type text NOT NULL,
     status text NOT NULL,
-    tries integer NOT NULL DEFAULT 0,
+    tries bigint NOT NULL DEFAULT 0,
     message bigint,
     message_id text,
     error text,
@@ -281,7 +282,7 @@ export const tables = `
   -- Users who were erased and have not written since. mark: recognizes the id, and does not tell it. hash: what stands
   -- for the user in the audit log. ended: 0 while the erasure runs, in which nothing that the user writes ends it. The
   -- triggers of write-functions.ts store nothing about them.
-  CREATE TABLE erased (mark text PRIMARY KEY, hash text NOT NULL, ended integer NOT NULL DEFAULT 0);
+  CREATE TABLE erased (mark text PRIMARY KEY, hash text NOT NULL, ended bigint NOT NULL DEFAULT 0);
 
   -- All events except received messages, which are events themselves. session: folded. data: JSON.
   CREATE TABLE event (
@@ -306,9 +307,9 @@ export const tables = `
     headers text NOT NULL,
     secrets text NOT NULL,
     link_key text NOT NULL,
-    allow_private integer NOT NULL,
-    replies integer NOT NULL,
-    paused integer NOT NULL DEFAULT 0,
+    allow_private bigint NOT NULL,
+    replies bigint NOT NULL,
+    paused bigint NOT NULL DEFAULT 0,
     disabled text,
     disabled_at bigint,
     disabled_code text,
@@ -336,7 +337,7 @@ export const tables = `
     peer text NOT NULL,
     position text NOT NULL,
     event text,
-    tries integer,
+    tries bigint,
     failed_at bigint,
     retry_at bigint,
     PRIMARY KEY (webhook, session, peer)
@@ -348,7 +349,7 @@ export const tables = `
     event text NOT NULL,
     type text NOT NULL,
     outcome text NOT NULL,
-    status integer,
+    status bigint,
     took_ms bigint NOT NULL,
     detail text,
     code text
@@ -381,7 +382,7 @@ export const tables = `
     key text NOT NULL,
     node text NOT NULL,
     calls double precision NOT NULL,
-    open integer NOT NULL,
+    open bigint NOT NULL,
     bytes bigint NOT NULL,
     day_began timestamptz NOT NULL,
     PRIMARY KEY (key, node)
@@ -391,9 +392,9 @@ export const tables = `
     name text NOT NULL,
     hash text NOT NULL UNIQUE,
     agent text,
-    trusted integer NOT NULL,
-    turns_per_day integer NOT NULL,
-    uses integer NOT NULL,
+    trusted bigint NOT NULL,
+    turns_per_day bigint NOT NULL,
+    uses bigint NOT NULL,
     inviter text,
     topic text,
     made_by text NOT NULL,
@@ -438,15 +439,15 @@ export const tables = `
     first bigint,
     messages text NOT NULL,
     prompt text,
-    fresh integer NOT NULL DEFAULT 0,
+    fresh bigint NOT NULL DEFAULT 0,
     created_at bigint NOT NULL,
     started_at bigint,
     ended_at bigint,
     answer text,
-    parts integer,
-    parts_sent integer,
+    parts bigint,
+    parts_sent bigint,
     error text,
-    stopping integer NOT NULL DEFAULT 0
+    stopping bigint NOT NULL DEFAULT 0
   );
   CREATE UNIQUE INDEX agent_turn_first ON agent_turn (conversation, first) WHERE first IS NOT NULL;
   CREATE INDEX agent_turn_conversation ON agent_turn (conversation, id);
@@ -487,17 +488,17 @@ export const tables = `
     name text NOT NULL UNIQUE,
     session bigint NOT NULL,
     peer text NOT NULL,
-    min_priority integer NOT NULL,
-    max_priority integer NOT NULL,
+    min_priority bigint NOT NULL,
+    max_priority bigint NOT NULL,
     quiet text,
     zone text,
-    digest integer NOT NULL,
-    answers integer NOT NULL,
+    digest bigint NOT NULL,
+    answers bigint NOT NULL,
     keep_ms bigint NOT NULL,
     template text,
     secret text,
     priorities text,
-    attach_private integer NOT NULL,
+    attach_private bigint NOT NULL,
     missed text NOT NULL,
     sent bigint NOT NULL DEFAULT 0,
     expired bigint NOT NULL DEFAULT 0,
@@ -515,11 +516,11 @@ export const tables = `
     name text NOT NULL,
     title text,
     text text NOT NULL,
-    priority integer NOT NULL,
+    priority bigint NOT NULL,
     tags text,
     click text,
     media text,
-    size integer NOT NULL,
+    size bigint NOT NULL,
     count bigint NOT NULL,
     telling bigint NOT NULL DEFAULT 0,
     reported bigint NOT NULL,
@@ -527,7 +528,7 @@ export const tables = `
     last_at bigint NOT NULL,
     expires_at bigint NOT NULL,
     state text NOT NULL,
-    resolved integer NOT NULL,
+    resolved bigint NOT NULL,
     bulletin text
   );
   CREATE UNIQUE INDEX notice_mark ON notice (topic, mark);
@@ -542,8 +543,8 @@ export const tables = `
     peer text NOT NULL,
     text text NOT NULL,
     media text NOT NULL,
-    answers integer NOT NULL,
-    priority integer NOT NULL,
+    answers bigint NOT NULL,
+    priority bigint NOT NULL,
     missed text NOT NULL,
     names text NOT NULL,
     state text NOT NULL,
@@ -585,7 +586,7 @@ export const tables = `
   CREATE INDEX upload_store ON upload (store, begun_at);
   CREATE TABLE blob (
     id text NOT NULL REFERENCES upload ON DELETE CASCADE,
-    n integer NOT NULL,
+    n bigint NOT NULL,
     data bytea NOT NULL,
     PRIMARY KEY (id, n)
   );

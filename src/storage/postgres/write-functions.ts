@@ -123,14 +123,14 @@ export const writeFunctions = `
     IF w ? 'lanes' THEN
       UPDATE outbox_lane l SET token = r.token, received_at = r.received_at, first_seen = r.first_seen, used = r.used
         FROM jsonb_to_recordset(w -> 'lanes') AS r(id bigint, version text, token text, received_at bigint,
-          first_seen bigint, used integer) WHERE l.id = r.id AND l.xmin = r.version::xid;
+          first_seen bigint, used bigint) WHERE l.id = r.id AND l.xmin = r.version::xid;
       GET DIAGNOSTICS n = ROW_COUNT;
       PERFORM expect(n = jsonb_array_length(w -> 'lanes'));
     END IF;
     IF w ? 'new_lanes' THEN
       INSERT INTO outbox_lane (session, peer, token, received_at, first_seen, used)
         SELECT r.session, r.peer, r.token, r.received_at, r.first_seen, r.used FROM jsonb_to_recordset(w -> 'new_lanes')
-          AS r(session bigint, peer text, token text, received_at bigint, first_seen bigint, used integer);
+          AS r(session bigint, peer text, token text, received_at bigint, first_seen bigint, used bigint);
     END IF;
     IF w ? 'accounts' THEN
       UPDATE head SET revision = revision + 1 RETURNING revision INTO now_at;
@@ -142,7 +142,7 @@ export const writeFunctions = `
   END $$;
 
   -- Appends events, in order. rows: JSON, each with the columns of event without place. kept: places that they leave free.
-  CREATE FUNCTION add_events(rows jsonb, kept integer DEFAULT 0) RETURNS void LANGUAGE plpgsql AS $$
+  CREATE FUNCTION add_events(rows jsonb, kept bigint DEFAULT 0) RETURNS void LANGUAGE plpgsql AS $$
   DECLARE
     n bigint := jsonb_array_length(rows);
     hi bigint;
@@ -197,8 +197,8 @@ export const writeFunctions = `
       END LOOP;
     END IF;
     IF w ? 'lanes' THEN
-      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'lanes') AS one(lane_id bigint, lane_version text, used integer,
-        last_sent_at bigint, held_at bigint, held_until bigint, holds integer, lane_owner text, lease_until bigint)
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'lanes') AS one(lane_id bigint, lane_version text, used bigint,
+        last_sent_at bigint, held_at bigint, held_until bigint, holds bigint, lane_owner text, lease_until bigint)
         ORDER BY one.lane_id
       LOOP
         UPDATE outbox_lane SET used = r.used, last_sent_at = r.last_sent_at, held_at = r.held_at,
@@ -230,7 +230,7 @@ export const writeFunctions = `
         FROM jsonb_populate_recordset(NULL::outbox, w -> 'entries') e;
     END IF;
     IF w ? 'parts' THEN
-      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'parts') AS one(id bigint, status text, tries integer,
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'parts') AS one(id bigint, status text, tries bigint,
         message_id text, error text, slot double precision, has_sender boolean, owner text, began_at bigint)
       LOOP
         UPDATE outbox_part p SET status = r.status, tries = r.tries, message_id = r.message_id, error = r.error,
@@ -239,7 +239,7 @@ export const writeFunctions = `
       END LOOP;
     END IF;
     IF w ? 'ended' THEN
-      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'ended') AS one(id bigint, at bigint, used integer,
+      FOR r IN SELECT * FROM jsonb_to_recordset(w -> 'ended') AS one(id bigint, at bigint, used bigint,
         received_at bigint, has_content boolean)
       LOOP
         UPDATE outbox SET ended_at = r.at, used = r.used, received_at = r.received_at WHERE id = r.id;
@@ -260,7 +260,7 @@ export const writeFunctions = `
         SELECT p.id, p.entry, p.lane, p.kind, p.msg_type, p.status, p.tries,
           hi - jsonb_array_length(w -> 'added') + p.added, p.slot, p.owner, p.began_at, p.file, p.text, p.raw
         FROM jsonb_to_recordset(w -> 'new_parts') AS p(id bigint, entry bigint, lane bigint, kind text, msg_type text,
-          status text, tries integer, added integer, slot double precision, owner text, began_at bigint, file text,
+          status text, tries bigint, added bigint, slot double precision, owner text, began_at bigint, file text,
           text text, raw text);
     END IF;
     RETURN hi;

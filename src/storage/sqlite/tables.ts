@@ -1,5 +1,5 @@
 /** The tables of messages.db, as the first step makes them. `src/README.md` says what each column holds. */
-import { placesPerMessage } from '../log-rows.ts'
+import { logEnd, placesPerMessage } from '../log-rows.ts'
 
 /** SQL for the place of an event that is written now. `row`: SQL for the row id of the newest message. */
 export const nextPlace = (row: string): string =>
@@ -26,7 +26,7 @@ const messages = `
   -- to another message, the message_id of that message. sent_by: the principal and the address of its call, separated by
   -- a space. text and raw are last: the columns for filters and lists are in the row's first page.
   CREATE TABLE message (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY AUTOINCREMENT ${logEnd},
     message_id TEXT NOT NULL UNIQUE,
     session INTEGER NOT NULL,
     sent INTEGER NOT NULL,

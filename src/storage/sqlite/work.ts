@@ -6,6 +6,7 @@ import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
 import { type Database, findDatabaseError, openDatabase, switchToWal } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import { logEndErrorOf } from '../log-rows.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { migrate, rejectOtherForm } from './migrations.ts'
 import { OpenedStoreFile } from './opened-file.ts'
@@ -198,7 +199,8 @@ export class SqliteWork {
 
   /** Converts an error for callers. */
   #errorOf(error: unknown): unknown {
-    if (error instanceof SvcError) return error
+    const known = error instanceof SvcError ? error : logEndErrorOf(error)
+    if (known) return known
     if (this.#isClosed) return new SvcError('shutting_down', 'the message store is closed', { cause: error })
     const svcError = storeErrorOf(error, 'the message store does not work at the moment')
     if (svcError instanceof SvcError) this.#isFailing = true

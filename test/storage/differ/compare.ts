@@ -3,6 +3,7 @@ import { expect } from 'bun:test'
 import fc from 'fast-check'
 import { SvcError } from '../../../src/model/error.ts'
 import type { LoggedEvent } from '../../../src/storage/events.ts'
+import { lastRowId } from '../../../src/storage/log-rows.ts'
 import type { ReceivedMessage } from '../../../src/storage/messages.ts'
 import type { BegunMessage } from '../../../src/storage/outbox.ts'
 import type { Store } from '../../../src/storage/store.ts'
@@ -52,6 +53,9 @@ export const sorted = (list: Iterable<unknown>): unknown[] =>
 /** A received message that is the same on both sides. */
 export const received = (text: string, nth: number, more: Partial<ReceivedMessage> = {}): ReceivedMessage =>
   message(text, { message_id: `9${nth}`, timestamp: nth, raw: JSON.stringify(text), ...more })
+
+/** A row id: one of the first, or 0, that of no row. */
+export const rowId = (most: number): fc.Arbitrary<number> => fc.nat(most).map(nth => nth && lateId + nth)
 
 /** An optional argument. */
 export const maybe = <T>(arbitrary: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> =>
@@ -115,6 +119,9 @@ interface Comparison<Notes> {
 /** How long the shortest sequence that fails is looked for. */
 const shrinkMs = 120_000
 
+/** Row ids go on after it, as in a store that is years old: past 2^31, and places in the event log near 2^53. */
+const lateId = lastRowId - 1_000_000
+
 interface Step {
   readonly verb: string
   readonly args: object
@@ -146,6 +153,7 @@ export async function compare<Notes>({ verbs, steps = 50, ...of }: Comparison<No
     if (performance.now() - failedAt > shrinkMs) return
     await using sqlite = await openSqlite(of.limits)
     await using postgres = await openPostgres(of.limits)
+    for (const side of [sqlite, postgres]) await side.continueAfter(lateId)
     await using others = new AsyncDisposableStack()
     const sideOf = async (opened: Opened): Promise<Side<Notes>> => {
       const other = of.isAlone ? opened : others.use(await opened.second())

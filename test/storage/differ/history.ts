@@ -12,6 +12,7 @@ import {
   rarely,
   received,
   renames,
+  rowId,
   type Side,
   sorted,
   storeOf,
@@ -64,6 +65,7 @@ const needle = fc.constantFrom(
   'l',
 )
 const nth = fc.nat(20)
+const row = rowId(20)
 const limit = fc.integer({ min: 1, max: 5 })
 const characters = maybe(fc.constantFrom(1, 40, 200))
 const scope = maybe(
@@ -101,12 +103,12 @@ const log = {
   getHead: verb({}, ({ store }) => store.log.getHead()),
   wait: verb({}, ({ store }) => store.log.wait(0, 1, new AbortController().signal)),
   listAfter: verb(
-    { id: nth, limit, characters, direction: maybe(direction), session: maybe(session), scope },
+    { id: row, limit, characters, direction: maybe(direction), session: maybe(session), scope },
     ({ store }, { id, ...wanted }) => store.log.listAfter(id, filled(wanted)),
     2,
   ),
   getByIds: verb(
-    { ids: fc.array(nth, { maxLength: 4 }), characters, scope },
+    { ids: fc.array(row, { maxLength: 4 }), characters, scope },
     ({ store }, { ids, characters, scope }) => store.log.getByIds(ids, characters, scope),
   ),
   getByMessageIds: verb(
@@ -133,7 +135,7 @@ const log = {
         until: maybe(time),
         text_contains: maybe(needle),
       },
-      ...{ limit, offset: fc.constantFrom(0, 0, 1, 3), characters, before: maybe(nth), scope },
+      ...{ limit, offset: fc.constantFrom(0, 0, 1, 3), characters, before: maybe(row), scope },
     },
     ({ store }, filter) => store.log.search(filled(filter)),
     8,

@@ -13,6 +13,7 @@ import {
   rarely,
   received,
   renames,
+  rowId,
   type Side,
   settles,
   sorted,
@@ -39,6 +40,7 @@ const sessions = ['s', 't']
 const session = fc.constantFrom(...sessions)
 const name = fc.constantFrom('Ann', 'ANN', 'Bob', 'Zoë')
 const nth = fc.nat(6)
+const row = rowId(6)
 const scope = maybe(
   fc.constantFrom({}, { bots: ['b'] }, { users: ['u'] }, { bots: ['c'], users: ['v'] }, { bots: [] }),
 )
@@ -50,7 +52,7 @@ const conversations = {
       ...{
         session: maybe(session),
         user: maybe(user),
-        before: maybe(nth),
+        before: maybe(row),
         limit: fc.integer({ min: 1, max: 4 }),
         scope,
       },
@@ -72,7 +74,7 @@ const conversations = {
     0,
   ),
   markRead: verb(
-    { session, user, upTo: maybe(nth), reader: maybe(fc.constantFrom('k')) },
+    { session, user, upTo: maybe(row), reader: maybe(fc.constantFrom('k')) },
     ({ store }, { session, user, upTo, reader }) => store.conversations.markRead(session, user, upTo, reader),
     3,
   ),

@@ -10,6 +10,7 @@ import {
   rarely,
   received,
   renames,
+  rowId,
   type Side,
   sorted,
   storeOf,
@@ -82,7 +83,7 @@ const acknowledgements = {
   readAfter: verb(
     {
       consumer: fc.constantFrom(...acknowledging),
-      ack: fc.oneof(fc.constant(0), fc.nat(12)),
+      ack: fc.oneof(fc.constant(0), rowId(12)),
       ...wanted,
       isOther: rarely,
     },
@@ -105,7 +106,7 @@ const acknowledgements = {
 
 const backlog = {
   countWaiting: verb(
-    { from: fc.oneof(fc.constantFrom(...names, ...acknowledging, 'new'), fc.nat(12)), limit, session, scope },
+    { from: fc.oneof(fc.constantFrom(...names, ...acknowledging, 'new'), rowId(12)), limit, session, scope },
     ({ store }, { from, ...wanted }) => store.backlog.countWaiting(from, wanted),
   ),
   listLags: verb({}, async ({ store }) => sorted(await store.backlog.listLags(99))),
