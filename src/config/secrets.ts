@@ -3,7 +3,7 @@ import { existsSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { getEnvironment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
-import { completePgUrl, PgUrlError, parsePgUrl, readPgUrl } from '../platform/postgres-url.ts'
+import { completePgUrl, PgUrlError, parsePgUrl } from '../platform/postgres-url.ts'
 import type { Config } from './options.ts'
 import { isGuessable, readTokenFile } from './token-file.ts'
 
@@ -96,19 +96,16 @@ function checked(option: string, text: string): string {
   }
 }
 
-/** Returns what gives the address with the password that its file has by then. A pipe is read once, by `withSecrets`. */
+/** Returns what gives the address that its file has by then. A pipe is read once, by `withSecrets`. */
 export function followStoreUrl({ storeUrlFile: path }: Config, address: string): string | (() => string) {
   if (path === undefined || !statSync(path).isFile()) return address
-  const url = readPgUrl(address)
-  if (!url) return address
   return () => {
     try {
-      url.password =
-        readPgUrl(readTokenFile(flags.storeUrlFile, path, storeUrlHint))?.password ?? url.password
+      address = checked(flags.storeUrlFile, readTokenFile(flags.storeUrlFile, path, storeUrlHint))
     } catch {
-      // It is being written. The password that was last known may still be right.
+      // It is being written. The address that was last known may still be right.
     }
-    return url.href
+    return address
   }
 }
 

@@ -92,8 +92,7 @@ export function parsePgUrl(text: string): PgAddress {
 }
 
 /** Returns null for a text that is no address. That of a socket may have a user and no host. */
-export const readPgUrl = (text: string): URL | null =>
-  URL.parse(text.replace(/^(\w+:\/\/[^/?#]*@)(?=\/)/, '$1%20'))
+const readPgUrl = (text: string): URL | null => URL.parse(text.replace(/^(\w+:\/\/[^/?#]*@)(?=\/)/, '$1%20'))
 
 function decode(part: string): string {
   try {

@@ -61,8 +61,8 @@ interface Faults {
 
 export class PgDatabase implements PgQueries {
   readonly node: string
-  /** Without user and password. */
-  readonly address: string
+  /** Id of the store that is open. */
+  #storeId: string | undefined
   #pool: PgPool
   readonly #options: DatabaseOptions
   readonly #barriers: BarrierLoop
@@ -74,7 +74,6 @@ export class PgDatabase implements PgQueries {
   constructor(options: DatabaseOptions) {
     this.#options = options
     this.node = options.node
-    this.address = placeOf(options.url)
     this.#pool = this.#createPool()
     this.#barriers = new BarrierLoop({
       connect: () => connectPg(this.#connectionOptions({ synchronous_commit: 'on' })),
@@ -99,10 +98,32 @@ export class PgDatabase implements PgQueries {
     return createPgPool(this.#connectionOptions({ synchronous_commit: 'off' }), poolSize)
   }
 
+  /** Without user and password. The address that is known now: it may change. */
+  get address(): string {
+    return placeOf(this.#options.url)
+  }
+
   #connectionOptions(settings: PgOptions['settings']): PgOptions {
     const { mayBeCopy, url } = this.#options
     // On every connection: the address may lead to another server at any time.
-    return { url, name: 'svc', answerMs, settings: settings ?? {}, ...(!mayBeCopy && { opened: rejectCopy }) }
+    return {
+      url,
+      name: 'svc',
+      answerMs,
+      settings: settings ?? {},
+      ...(!mayBeCopy && { opened: this.#checkStore }),
+    }
+  }
+
+  /** Rejects a copy, and any store but the one that this process knows. */
+  #checkStore = async (queries: PgQueries): Promise<void> => {
+    const id = await rejectCopy(queries)
+    // A store gets its id while it is made, or filled.
+    if (!this.#isFollowing || this.#storeId === undefined) this.#storeId = id
+    if (id === this.#storeId) return
+    throw new SvcError('store_unavailable', 'the address of the database leads to another store', {
+      hint: 'Correct the address; or, if svc should use that store, start svc again.',
+    })
   }
 
   /**

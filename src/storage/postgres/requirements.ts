@@ -110,15 +110,22 @@ export const faultError = ([first]: readonly DatabaseFault[]): SvcError | undefi
  * Returns why nothing may run on the database: it is a copy, such as a dump that was restored elsewhere. Both would take
  * the messages of the same accounts, and send what waits twice.
  */
-export async function findCopyFault(queries: Pick<PgQueries, 'one'>): Promise<DatabaseFault | undefined> {
+export const findCopyFault = async (queries: Pick<PgQueries, 'one'>): Promise<DatabaseFault | undefined> =>
+  (await findHome(queries)).fault
+
+async function findHome(queries: Pick<PgQueries, 'one'>): Promise<{ fault?: DatabaseFault; id?: string }> {
   const { there } = await queries.one<{ there: boolean }>(
     sql`SELECT to_regclass('svc.meta') IS NOT NULL AS there`,
   )
-  if (!there) return undefined
-  const { here, home = here } = await queries.one<{ here: string; home?: string }>(
-    sql`SELECT svc.home() AS here, home FROM svc.meta`,
+  if (!there) return {}
+  const {
+    here,
+    home = here,
+    store,
+  } = await queries.one<{ here: string; home?: string; store: string }>(
+    sql`SELECT svc.home() AS here, home, store_id AS store FROM svc.meta`,
   )
-  if (home === here) return undefined
+  if (home === here) return { id: store }
   const [server, id, table, ...name] = home.split(' ')
   const [hereServer, hereId, hereTable] = here.split(' ')
   const original = `the database ${name.join(' ')}`
@@ -128,15 +135,17 @@ export async function findCopyFault(queries: Pick<PgQueries, 'one'>): Promise<Da
       : id === hereId && table === hereTable
         ? `this is ${original} under another name`
         : `this database is a copy of ${original}, or was restored from a dump of it`
-  return {
+  const fault = {
     check: 'copy',
     problem: `${problem}: nothing polls, sends or delivers here`,
     fix: 'Stop every svc on the original for good, then run svc store adopt here.',
   }
+  return { fault, id: store }
 }
 
-/** @throws SvcError `store_unavailable` */
-export async function rejectCopy(queries: Pick<PgQueries, 'one'>): Promise<void> {
-  const fault = await findCopyFault(queries)
+/** @returns the id of the store; undefined while it has no tables. @throws SvcError `store_unavailable` */
+export async function rejectCopy(queries: Pick<PgQueries, 'one'>): Promise<string | undefined> {
+  const { fault, id } = await findHome(queries)
   if (fault) throw faultError([fault])
+  return id
 }
