@@ -102,7 +102,7 @@ const kinds = {
   store_unavailable: {
     status: 503,
     title: 'Message store unavailable',
-    hint: 'Check free disk space and permissions of the data directory; the service recovers by itself.',
+    hint: 'Check free disk space and permissions of the data directory; a running svc recovers by itself.',
   },
   shutting_down: { status: 503, title: 'Service is stopping', hint: 'Call again when the service is back.' },
 } as const satisfies Record<string, ErrorKind>

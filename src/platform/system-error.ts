@@ -57,7 +57,7 @@ function ownerNoteOf({ path }: { path?: unknown }): string {
 
 /** What to do when a file of the data directory cannot be read or written. */
 const remedies: readonly (readonly [RegExp, string])[] = [
-  [/^(SQLITE_FULL|ENOSPC|EDQUOT)/, 'The disk is full. Free some space; the service recovers by itself.'],
+  [/^(SQLITE_FULL|ENOSPC|EDQUOT)/, 'The disk is full. Free some space; a running svc recovers by itself.'],
   [
     /^SQLITE_(BUSY|LOCKED|PROTOCOL)/,
     'Another process has been writing to messages.db for a long time. Try again. If it lasts, look for a process that hangs.',
@@ -78,7 +78,7 @@ const remedies: readonly (readonly [RegExp, string])[] = [
   ],
   [
     /^(SQLITE_(IOERR|NOMEM|NOLFS|SCHEMA)|E(?!CONN|PIPE|HOST|NET|TIME|PROTO|NOTFOUND)[A-Z0-9]+$)/,
-    'Check the disk and the system log; the service recovers by itself.',
+    'Check the disk and the system log; a running svc recovers by itself.',
   ],
 ]
 

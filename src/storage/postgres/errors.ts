@@ -15,7 +15,8 @@ import { logEndErrorOf } from '../log-rows.ts'
 import { erasedUserError } from '../people.ts'
 import { endedKeyState, erasedState, noPlaceState } from './tables.ts'
 
-export const connectionHint = 'Check that PostgreSQL runs and can be reached; svc recovers by itself.'
+export const connectionHint =
+  'Check that PostgreSQL runs and can be reached; a running svc recovers by itself.'
 
 /** What is wrong and what to do, by the SQLSTATE or the code of the system. The first that fits counts. */
 const remedies: readonly (readonly [RegExp, string, string])[] = [
@@ -35,7 +36,7 @@ const remedies: readonly (readonly [RegExp, string, string])[] = [
     'the database does not take the settings of svc',
     'A pooler such as PgBouncer is in between: give svc the address of PostgreSQL itself.',
   ],
-  [/^53100/, 'the disk of the database is full', 'Free some space there; svc recovers by itself.'],
+  [/^53100/, 'the disk of the database is full', 'Free some space there; a running svc recovers by itself.'],
   [
     /^53300/,
     'the database has no connection left',
@@ -56,7 +57,7 @@ const remedies: readonly (readonly [RegExp, string, string])[] = [
   ],
   [/^55006/, 'the store is being copied, or was moved', 'Start svc again: it says where the store is.'],
   [/^55000/, 'the database accepts no connections', 'ALTER DATABASE … ALLOW_CONNECTIONS true lets svc in.'],
-  [/^57014/, 'the database took too long', 'See what it is busy with; svc recovers by itself.'],
+  [/^57014/, 'the database took too long', 'See what it is busy with; a running svc recovers by itself.'],
   [/^57/, 'the database is stopping or starting', connectionHint],
   [/^58/, 'the database reports an error of its disk', 'See its log.'],
   [/^XX/, 'the database reports damage', 'See its log, and restore a backup if needed.'],
