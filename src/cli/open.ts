@@ -2,6 +2,9 @@
  * Opens the gateway for a command that does one thing, alone or beside a running service, and makes the call
  * that Ctrl-C aborts.
  */
+import { access, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
@@ -54,6 +57,7 @@ export function rejectAbsent({ session, user }: { session?: unknown; user?: unkn
 interface OpenOptions {
   createsDirectory?: true
   absentCode?: ErrorCode
+  onlyReads?: boolean
   openSandbox?: OpenSandbox
 }
 
@@ -62,23 +66,25 @@ interface OpenOptions {
  * that runs for the directory, or runs one as long as the command.
  *
  * @param options.createsDirectory true: make a missing directory
+ * @param options.onlyReads no folder is made: one that is missing is replaced by one that is removed at the end
  * @param options.absentCode error code for a missing directory; `not_connected` by default
  * @throws SvcError `invalid_arguments` for a directory of another kind, `absentCode` for a missing one,
  *   `store_unavailable`
  */
 export async function openForCommand(
-  config: Config,
+  given: Config,
   io: Io,
   options: OpenOptions = {},
 ): Promise<OpenedGateway> {
-  const { createsDirectory, absentCode = 'not_connected', openSandbox = openSandboxFor } = options
-  if (!createsDirectory && (await isAbsent(config)))
-    throw new SvcError(absentCode, `there is no data directory ${config.basePath}`, {
+  const { createsDirectory, absentCode = 'not_connected', onlyReads, openSandbox = openSandboxFor } = options
+  if (!createsDirectory && (await isAbsent(given)))
+    throw new SvcError(absentCode, `there is no data directory ${given.basePath}`, {
       hint: 'Name the one that is meant with --base-path.',
       next: { action: 'login' },
     })
   bypassProxyForLoopback()
   await using stack = new AsyncDisposableStack()
+  const config = onlyReads ? await withFolders(given, stack) : given
   const log = createLog(config.logLevel, io.log, config.logFormat)
   const isNew = await claimDirectory(config)
   const sandbox = config.sandbox ? await openSandbox(config, log, stack) : undefined
@@ -87,6 +93,26 @@ export async function openForCommand(
   )
   return Object.assign(stack.move(), { gateway, log, isNew, phoneUrl: sandbox && `${sandbox.url}/phone` })
 }
+
+/** Replaces the folders that are missing by some that are removed when the stack is disposed of. */
+async function withFolders(config: Config, stack: AsyncDisposableStack): Promise<Config> {
+  const { basePath, mediaRoot } = config
+  const [hasBase, hasMedia] = await Promise.all([basePath, mediaRoot].map(isThere))
+  if (hasBase && hasMedia) return config
+  const folder = await mkdtemp(join(tmpdir(), 'svc-'))
+  stack.defer(() => rm(folder, { recursive: true, force: true }))
+  return {
+    ...config,
+    basePath: hasBase ? basePath : folder,
+    mediaRoot: hasMedia ? mediaRoot : join(folder, 'media'),
+  }
+}
+
+const isThere = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  )
 
 /**
  * Reads the settings of a command that only reads. The directory of a sandbox implies `--sandbox`, also in

@@ -73,7 +73,10 @@ async function runOnce<I extends TObject, O extends TSchema>(
   using call = commandCall(command.io, { progress: bar?.step, onward: view.isOnward?.(command) })
   let delivered = false
   try {
-    await using opened = await openForCommand(config, command.io, { absentCode: view.absentCode })
+    await using opened = await openForCommand(config, command.io, {
+      absentCode: view.absentCode,
+      onlyReads: operation.effect === 'read',
+    })
     const { gateway, log } = opened
     const ask = createAsk(opened, call)
     const input = inputAt(gateway.clock.now())

@@ -1,6 +1,6 @@
 /** Directories whose store is in a database, or was moved: what svc says to who looks in the wrong place. */
 import { expect, test } from 'bun:test'
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connectPg } from '../../src/platform/postgres.ts'
 import { sql } from '../../src/platform/sql.ts'
@@ -96,6 +96,26 @@ test.skipIf(!isPostgresThere())(
       unread: true,
       trouble: ['the store was moved to /back'],
     })
+  },
+  60_000,
+)
+
+test.skipIf(!isPostgresThere())(
+  'commands that only look at a database make no folder',
+  async () => {
+    await using database = await newDatabase()
+    const env = { ...nowhere, SVC_STORE_URL: database.url, SVC_SECRET_KEY: secret }
+    const own = join(home, 'looking')
+    mkdirSync(own)
+    for (const words of ['nodes', 'doctor', 'status', 'sessions', 'outbox', 'consumers', 'messages search x'])
+      for (const folder of [[], ['-d', join(own, 'named')], ['-d', own]]) {
+        const { stderr } = await svc([...words.split(' '), ...folder], { home: own, env })
+        expect([words, readdirSync(own), /svc-\w{6}\b/.exec(stderr.replaceAll(home, ''))]).toEqual([
+          words,
+          [],
+          null,
+        ])
+      }
   },
   60_000,
 )
