@@ -15,6 +15,10 @@ export const NodeInfo = Type.Object(
     ),
     accounts: integer('Number of sessions that it polls.'),
     sessions: Type.Array(Type.String(), { description: 'The first 100 sessions that it polls, by name.' }),
+    max_age_days: integer(
+      'Messages that are older are removed, in days; 0: no limit. The largest limit of the nodes counts.',
+    ),
+    max_count: integer('So many messages are kept; 0: no limit. The largest limit of the nodes counts.'),
     is_this: flag('Whether it is the process that answers this call.'),
   },
   { description: 'A process that shares the store.' },

@@ -56,6 +56,8 @@ const exampleNodes = {
       lease_left_ms: 5100,
       accounts: 1,
       sessions: ['work'],
+      max_age_days: 30,
+      max_count: 100_000,
       is_this: true,
     },
     {
@@ -68,6 +70,8 @@ const exampleNodes = {
       lease_left_ms: 4600,
       accounts: 1,
       sessions: ['sales'],
+      max_age_days: 30,
+      max_count: 100_000,
       is_this: false,
     },
   ],

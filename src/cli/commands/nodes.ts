@@ -9,11 +9,14 @@ import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [operationCommand(listNodes, { createEmpty: () => ({ nodes: [] }), render })]
 
+const limit = (most: number) => (most === 0 ? 'all' : String(most))
+
 const columns: readonly Column<NodeInfo>[] = [
   ['NODE', ({ name }) => oneLine(name)],
   ['STATE', ({ lease_left_ms, polls }) => (lease_left_ms <= 0 ? 'gone' : polls ? 'polls' : 'follows')],
   ['SINCE', ({ since }) => formatLocalTime(since)],
   ['VERSION', ({ version }) => oneLine(version)],
+  ['KEEPS', ({ max_age_days, max_count }) => `${limit(max_age_days)} days, ${limit(max_count)} messages`],
   ['ADDRESS', ({ url = '–' }) => oneLine(url)],
   ['ACCOUNTS', ({ accounts }) => String(accounts)],
   ['SESSIONS', ({ sessions }) => formatList(sessions.map(name => oneLine(name)))],

@@ -42,7 +42,8 @@ export interface PruneParts {
   readonly clock: Clock
   readonly log: Log
   readonly dialect: Dialect
-  readonly retention: Retention
+  /** What to keep now. */
+  findRetention(): Promise<Retention>
   readonly clockTrust: Pick<ClockTrust, 'isTrusted'>
   /** Column with the row id in the index of texts. */
   readonly textId: Sql
@@ -54,10 +55,11 @@ export interface PruneParts {
 
 /** @returns `StoreMaintenance.prune` */
 export function createPrune(parts: PruneParts, run: Runner): (signal?: AbortSignal) => Promise<number> {
-  const { clock, clockTrust, log, pruneOthers, retention } = parts
+  const { clock, clockTrust, findRetention, log, pruneOthers } = parts
   let wasDoubted = false
   return async signal => {
     const trusted = clockTrust.isTrusted
+    const retention = await findRetention()
     const rules = { ...retention, now: clock.now(), trusted, warned: new Set<string>() }
     if (trusted) await pruneOthers()
     else if (!wasDoubted)

@@ -1,9 +1,11 @@
 /** What people see of the nodes, and of the standbys of the database. */
 import type { NodeInfo, Replication, StandbyInfo } from '../../model/nodes.ts'
+import { formatCount } from '../../platform/format.ts'
 import type { Log } from '../../platform/log.ts'
 import type { PgQueries } from '../../platform/postgres.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { DatabaseFault } from '../inspection.ts'
+import type { Retention } from '../nouns/retention.ts'
 
 /** Sessions of a node whose names are listed. */
 const namedSessions = 100
@@ -11,6 +13,7 @@ const namedSessions = 100
 /** Returns the processes that poll or listen, this one first. A command that only works for a moment is not one. */
 export const listNodes = (queries: PgQueries, own = ''): Promise<NodeInfo[]> =>
   queries.all<NodeInfo>(sql`SELECT n.id, n.name, n.version, n.url, n.polls, n.id = ${own} AS is_this,
+      n.max_age_days, n.max_count,
       (extract(epoch FROM n.started_at) * 1000)::bigint AS since,
       (extract(epoch FROM n.lease_until - clock_timestamp()) * 1000)::bigint AS lease_left_ms,
       coalesce(owned.count, 0) AS accounts, coalesce(owned.names, '{}') AS sessions
@@ -20,7 +23,7 @@ export const listNodes = (queries: PgQueries, own = ''): Promise<NodeInfo[]> =>
     ORDER BY is_this DESC, n.started_at, n.id`)
 
 /** A node as others compare it with theirs. */
-export interface ComparedNode {
+export interface ComparedNode extends Retention {
   name: string
   version: string
   /** First the one that seals. */
@@ -30,7 +33,8 @@ export interface ComparedNode {
 }
 
 /** The nodes that poll or listen, and live. */
-export const comparedNodes: Sql = sql`SELECT name, version, keys, token FROM node
+export const comparedNodes: Sql = sql`SELECT name, version, keys, token,
+  max_age_days AS "maxAgeDays", max_count AS "maxCount" FROM node
   WHERE (polls OR url IS NOT NULL) AND lease_until > clock_timestamp() ORDER BY name`
 
 /** Returns how nodes differ where all must be alike. */
@@ -53,6 +57,13 @@ export function findDifferences(nodes: readonly ComparedNode[]): DatabaseFault[]
       problem: `the nodes have different tokens: one on ${[...byToken.values()].map(namesOf).join('; another on ')}`,
       fix: 'Give all nodes the same --token-file, or none: then svc derives it from the secret key.',
     })
+  const byRetention = Map.groupBy(nodes, describeRetention)
+  if (byRetention.size > 1)
+    found.push({
+      check: 'retention',
+      problem: `the nodes differ in what they keep, so the largest limits count: ${[...byRetention].map(([kept, own]) => `${kept} on ${namesOf(own)}`).join('; ')}`,
+      fix: 'Give all nodes the same --store-max-age-days and --store-max-count.',
+    })
   const keys = new Set(nodes.flatMap(node => node.keys))
   for (const key of keys) {
     const lacking = nodes.filter(node => !node.keys.includes(key))
@@ -64,6 +75,19 @@ export function findDifferences(nodes: readonly ComparedNode[]): DatabaseFault[]
       })
   }
   return found
+}
+
+const describeRetention = ({ maxAgeDays, maxCount }: Retention): string =>
+  `${maxAgeDays === 0 ? 'any age' : formatCount(maxAgeDays, 'day')} and ${maxCount === 0 ? 'any number' : formatCount(maxCount, 'message')}`
+
+/** Returns what this node and the others keep, if they differ: no limit is the largest one. */
+export async function findRetention(queries: PgQueries, own: Retention): Promise<Retention> {
+  const all = [own, ...(await queries.all<ComparedNode>(comparedNodes))]
+  const largest = (limits: number[]) => (limits.includes(0) ? 0 : Math.max(...limits))
+  return {
+    maxAgeDays: largest(all.map(({ maxAgeDays }) => maxAgeDays)),
+    maxCount: largest(all.map(({ maxCount }) => maxCount)),
+  }
 }
 
 /** Returns a function that logs once how nodes differ. */

@@ -8,6 +8,7 @@ import type { PgConnection } from '../../platform/postgres.ts'
 import type { KeyRing } from '../../platform/sealing.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { Lease, Leases } from '../leases.ts'
+import type { Retention } from '../nouns/retention.ts'
 import type { SessionReader } from '../state.ts'
 import type { Node } from '../storage.ts'
 import { connectionHint, storeErrorOf } from './errors.ts'
@@ -38,7 +39,7 @@ const checkEveryMs = 250
 
 const term = sql`clock_timestamp() + ${`${termMs} ms`}::interval`
 
-export interface NodeOptions {
+export interface NodeOptions extends Retention {
   /** Steps that the program knows; see `migrate.ts`. */
   steps?: readonly string[]
   version?: string
@@ -251,7 +252,7 @@ export class PgNode extends PgPart implements Node {
 
   async #renew(): Promise<void> {
     const asked = this.#now()
-    const { keys, version = '', name = '' } = this.#options
+    const { keys, maxAgeDays, maxCount, version = '', name = '' } = this.#options
     const { url } = this.#answers
     const token = this.#answers.token && keys.derive(`hash of the token ${this.#answers.token}`)
     const readMeta = sql`SELECT min_reader, secret_key, old_key,
@@ -270,8 +271,8 @@ export class PgNode extends PgPart implements Node {
       // Others may have had its accounts. It begins with none.
       this.#lose('the lease of this node ended in the database')
       const [, ...rest] = await this.#send([
-        sql`INSERT INTO node (id, name, version, url, keys, token, lease_until)
-          VALUES (${this.owner}, ${name}, ${version}, ${url}, ${keys.keyIds}::text[], ${token}, ${term})
+        sql`INSERT INTO node (id, name, version, url, keys, token, max_age_days, max_count, lease_until)
+          VALUES (${this.owner}, ${name}, ${version}, ${url}, ${keys.keyIds}::text[], ${token}, ${maxAgeDays}, ${maxCount}, ${term})
           ON CONFLICT (id) DO UPDATE SET lease_until = excluded.lease_until, started_at = clock_timestamp(),
             polls = false, keys = excluded.keys, epoch = node.epoch + 1`,
         ...freeAccounts(this.owner),

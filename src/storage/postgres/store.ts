@@ -26,6 +26,7 @@ import { PgImportedMessages } from './imported.ts'
 import { createShareUse } from './key-use.ts'
 import { findLastWithoutGaps, PgMaintenance } from './maintenance.ts'
 import { PgMessages } from './messages.ts'
+import { findRetention } from './node-list.ts'
 import { PgOutbox } from './outbox.ts'
 import type { EngineContext } from './part.ts'
 import { createPeopleParts, createScrub } from './people.ts'
@@ -68,7 +69,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
         {
           ...context,
           dialect: nouns.dialect,
-          retention,
+          findRetention: () => findRetention(context.db, retention),
           textId: constantSql('id'),
           findLast: findLastWithoutGaps,
           pruneOthers: () => outbox.pruneEntries(),

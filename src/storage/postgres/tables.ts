@@ -71,6 +71,7 @@ export const tables = `
 
   -- Processes that use the store, by the database's clock. polls: it takes part in polling; epoch: of its lease.
   -- keys: ids of its secret keys, first of the one that seals. token: keyed hash of the token that its callers need.
+  -- max_age_days and max_count: what it keeps of the log; 0: no limit.
   CREATE TABLE node (
     id text PRIMARY KEY,
     name text NOT NULL,
@@ -80,6 +81,8 @@ export const tables = `
     epoch bigint NOT NULL DEFAULT 0,
     keys text[] NOT NULL DEFAULT '{}',
     token text,
+    max_age_days bigint NOT NULL DEFAULT 0,
+    max_count bigint NOT NULL DEFAULT 0,
     started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     lease_until timestamptz NOT NULL
   ) WITH (fillfactor = 10, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_scale_factor = 0);

@@ -112,7 +112,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     clock,
     log,
     dialect: sqliteDialect,
-    retention: options,
+    findRetention: async () => options,
     clockTrust,
     textId: constantSql('rowid'),
   }

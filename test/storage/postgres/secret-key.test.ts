@@ -35,7 +35,7 @@ test('a ring opens what either key sealed, and seals with the one that was chose
 })
 
 test('nodes that differ are named, by what all must have alike', () => {
-  const alike = { version: '1', keys: ['k'], token: 't' }
+  const alike = { version: '1', keys: ['k'], token: 't', maxAgeDays: 30, maxCount: 500 }
   const find = (...nodes: object[]) =>
     findDifferences(nodes.map((node, nth) => ({ ...alike, name: `node${nth}`, ...node }))).map(
       ({ check, problem }) => [check, problem.match(/node\d/g)],
@@ -43,6 +43,8 @@ test('nodes that differ are named, by what all must have alike', () => {
   expect(find({}, {}, { token: undefined }, { keys: ['k'] })).toEqual([])
   expect(find({}, { version: '2' })).toEqual([['versions', ['node0', 'node1']]])
   expect(find({}, { token: 'u' }, {})).toEqual([['tokens', ['node0', 'node2', 'node1']]])
+  expect(find({}, { maxCount: 0 }, {})).toEqual([['retention', ['node0', 'node2', 'node1']]])
+  expect(find({}, { maxAgeDays: 7 })).toEqual([['retention', ['node0', 'node1']]])
   expect(find({ keys: ['n', 'k'] }, { keys: ['k', 'n'] }, {})).toEqual([['keys', ['node2']]])
   expect(JSON.stringify(find({ token: 'secret' }, {}))).not.toContain('secret')
 })

@@ -92,6 +92,47 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     expect(told.length).toBeLessThanOrEqual(2)
   })
 
+  test('of nodes with different limits the largest count, and the log names them, until they agree', async () => {
+    await using database = await newDatabase()
+    const lines: string[] = []
+    const log = createLog('WARNING', line => void lines.push(line))
+    const open = (name: string, limits: { maxAgeDays: number; maxCount: number }) =>
+      openPgStorage({ url: database.url, secret, clock: systemClock, log, name, ...limits })
+    const strict = await open('strict', { maxAgeDays: 1, maxCount: 10 })
+    const second = await open('second', { maxAgeDays: 9, maxCount: 20 })
+    const endless = await open('endless', { maxAgeDays: 0, maxCount: 15 })
+    for (const { node } of [strict, second, endless]) node.setUrl('http://node.example')
+    try {
+      await insert(
+        { storage: strict },
+        Array.from({ length: 30 }, (_, nth) => message(String(nth))),
+      )
+      const left = async () => {
+        await strict.store.maintenance.prune()
+        return (await strict.store.log.listAfter(0, { limit: 99 })).length
+      }
+      const names = ['strict', 'second', 'endless']
+      await until('the log names them', 30_000, () =>
+        lines.some(line => names.every(name => line.includes(name))),
+      )
+      const listed = await strict.node.list()
+      expect(
+        listed.map(({ max_age_days, max_count, name }) => [name, max_age_days, max_count]).sort(),
+      ).toEqual([
+        ['endless', 0, 15],
+        ['second', 9, 20],
+        ['strict', 1, 10],
+      ])
+      expect(await left()).toBe(20)
+      await second.close()
+      expect(await left()).toBe(15)
+      await endless.close()
+      expect(await left()).toBe(10)
+    } finally {
+      for (const one of [strict, second, endless]) await one.close()
+    }
+  })
+
   test('nothing is removed for its age for a day after the clock jumped', async () => {
     await using t = await openPostgres({ maxAgeDays: 30 })
     await add(t, 3)
