@@ -107,6 +107,7 @@ interface CallOptions {
   signal?: AbortSignal
   emptyOk?: boolean
   limitBytes?: number
+  readsToEnd?: boolean
   /** The kind of permit that the request takes. */
   kind?: keyof NonNullable<ApiOptions['permits']>
 }
@@ -191,14 +192,15 @@ export class Api {
    * @param cursor opaque, from the last response; '' on first contact
    * @param holdMs how long upstream should hold. No response even some seconds later means no messages, not
    *   an error
-   * @throws ILinkError, `expired` on -14 in `ret` or in `errcode`; the signal's reason when aborted
+   * @throws ILinkError, `expired` on -14 in `ret` or in `errcode`; the signal's reason when aborted before the
+   *   answer began
    */
   async getUpdates(account: Account, cursor: string, holdMs: number, signal?: AbortSignal): Promise<Updates> {
     const { holdSlackMs = 8000 } = this.#options
     const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
     const body = { get_updates_buf: cursor }
     try {
-      const options = { timeoutMs, signal, limitBytes: updatesBytes }
+      const options = { timeoutMs, signal, limitBytes: updatesBytes, readsToEnd: true }
       return updatesOf(await this.#post(account, 'getupdates', body, options))
     } catch (error) {
       // A response that has begun may carry messages, so its failure is an error. Silence is not.

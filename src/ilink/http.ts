@@ -138,6 +138,8 @@ export interface Request {
   emptyOk?: boolean
   /** Limit of the reply; 1 MiB by default. */
   limitBytes?: number
+  /** Whether a reply that has begun is read to its end, also if the caller aborts. */
+  readsToEnd?: boolean
 }
 
 export interface Reply {
@@ -188,6 +190,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
       body: request.body,
     })
     setDeadline(bodyMs)
+    if (request.readsToEnd) leave?.()
     if (!response.ok) throw await readHttpError(response)
     const text = await readResponseText(response, request.limitBytes ?? replyLimitBytes)
     const reply = text.length > longReplyLength ? await parseLong(text) : parseWhole(text, request.emptyOk)

@@ -20,7 +20,9 @@ const leaveAfterMs = 1000
 export const checkRequested = new DOMException('asked', 'AbortError')
 
 export class PollWaits {
-  /** Ends the loop. */
+  /** Ends the loop after the request under way. */
+  readonly leaving = new AbortController()
+  /** Ends that request. */
   readonly stop = new AbortController()
   readonly #login: PolledLogin
   readonly #upstream: Pick<Upstream, 'api' | 'account'>
@@ -49,7 +51,7 @@ export class PollWaits {
 
   async pause(ms: number): Promise<void> {
     const { clock } = this.#runtime
-    using either = linkSignals(this.stop.signal, this.#interrupt.signal)
+    using either = linkSignals(this.leaving.signal, this.#interrupt.signal)
     this.#login.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
     await clock.sleep(ms, either.signal)
     this.#login.wait = undefined

@@ -24,6 +24,8 @@ export type { PollerPorts } from './session-poller.ts'
 const checkEveryMs = 1000
 /** Delay between the starts of many loops, so that TLS handshakes do not pile up. */
 const staggerMs = 2
+/** Time for answers on their way when the lease is lost; a process that stood still first reads what has arrived. */
+const arrivalMs = 250
 /** Share of the poll limit above which a warning is logged. */
 const limitShare = 0.8
 
@@ -106,7 +108,9 @@ export class Poller {
     const endPolls = () => {
       this.#nudge.abort()
       const reason = lease.isShared ? pollingContinues : undefined
-      for (const sessionPoller of this.#sessionPollers.values()) sessionPoller.end(reason)
+      for (const sessionPoller of this.#sessionPollers.values())
+        if (stop.aborted) sessionPoller.end(reason)
+        else void sessionPoller.leave(reason, arrivalMs)
     }
     signal.addEventListener('abort', endPolls, { once: true })
     const watching = this.#watch(signal)
@@ -193,6 +197,9 @@ export class Poller {
         const sessionPoller = running ?? this.#start(login, { name, bot }, run, started++ * staggerMs)
         sessionPoller.login.name = name
         if (bot.check_at !== undefined) sessionPoller.check(bot.check_at)
+      } else if (running && !run.mayPoll(running.login.name)) {
+        // Another process is to poll it. That can wait for the answer under way.
+        void running.leave(pollingContinues)
       } else if (running) {
         // A new login may get the old token.
         const isBack = this.#owned.values().some(({ bot }) => bot?.token === running.login.token)

@@ -110,14 +110,27 @@ export class SessionPoller {
     return this.login.wait
   }
 
-  /** Aborts when the loop has to end. */
+  /** Aborts when the loop has to end, with the poll under way. */
   get stopping(): AbortSignal {
     return this.#waits.stop.signal
   }
 
-  /** Ends the loop. @param reason `pollingContinues`, or absent */
+  /** Ends the loop and the poll under way. @param reason `pollingContinues`, or absent */
   end(reason?: DOMException): void {
+    this.#waits.leaving.abort(reason)
     this.#waits.stop.abort(reason)
+  }
+
+  /**
+   * Ends the loop when the poll under way is answered, since upstream may not give the answer again.
+   *
+   * @param withinMs then it ends in any case; by default the deadlines of the poll decide
+   */
+  async leave(reason?: DOMException, withinMs?: number): Promise<void> {
+    this.#waits.leaving.abort(reason)
+    if (withinMs === undefined) return
+    await this.#runtime.clock.sleep(withinMs)
+    this.end(reason)
   }
 
   /**
@@ -131,7 +144,7 @@ export class SessionPoller {
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
     const { sessions, upstream } = this.#ports
-    const signal = this.stopping
+    const { signal } = this.#waits.leaving
     if (delayMs > 0) await this.#waits.pause(delayMs)
     const bot = (await currentSession(sessions, this.login))?.bot
     if (signal.aborted || !bot) return
@@ -152,7 +165,7 @@ export class SessionPoller {
    * the poll failed and the pause after it is over.
    */
   async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
-    const signal = this.stopping
+    const { signal } = this.#waits.leaving
     try {
       using _permit = await this.#ports.permits.take(signal)
       if (!this.#run.mayPoll(this.login.name)) {
@@ -282,7 +295,7 @@ export class SessionPoller {
   /** Sends notifystop, unless polling continues here or in a process that has taken over. */
   async #notifyStop(): Promise<void> {
     const { mayPoll, oneCycle } = this.#run
-    const { aborted, reason } = this.stopping
+    const { aborted, reason } = this.#waits.leaving.signal
     const isLast = aborted && reason !== pollingContinues && mayPoll(this.login.name)
     if (isLast && !oneCycle && this.#marks.status !== 'expired') await this.#notice?.notifyStop()
   }

@@ -77,14 +77,25 @@ export async function withPoller(
     },
     runtime,
   )
+  const lost = new AbortController()
+  const givenUp: string[] = []
+  let isMoving = false
+  let isMoveListed = false
   const lease = {
-    lost: stop.signal,
-    isShared: false,
-    waitsForStore: false,
-    listOwned: (revision?: number) => counted(state.sessions.listChangedSince(revision)),
-    mayPoll: options.mayPoll ?? (() => true),
+    lost: lost.signal,
+    isShared: true,
+    waitsForStore: true,
+    async listOwned(revision?: number) {
+      const changes = await counted(state.sessions.listChangedSince(revision))
+      if (!isMoving) return changes
+      const changed = new Map(isMoveListed ? [] : [['s', undefined] as const])
+      isMoveListed = true
+      return { ...changes, changed }
+    },
+    mayPoll: (session?: string) =>
+      !lost.signal.aborted && !(isMoving && session !== undefined) && (options.mayPoll?.() ?? true),
     waitForChange: (ms: number, signal: AbortSignal) => clock.sleep(ms, signal),
-    giveUp() {},
+    giveUp: (session: string) => void givenUp.push(session),
   }
   const running = poller.run(lease, stop.signal)
   return {
@@ -94,6 +105,18 @@ export async function withPoller(
     lines,
     /** Expected hold of each poll so far, in ms. */
     holds,
+    /** Sessions that another process may poll from now on. */
+    givenUp,
+    /** Lets another process have the session. Resolves when the poller has seen that. */
+    async move() {
+      isMoving = true
+      runtime.bus.notify('sessionsChanged')
+      await until('it sees that', 30_000, () => isMoveListed)
+    },
+    /** Ends the lease. */
+    lose: () => lost.abort(),
+    /** Resolves when nothing is polled any more. */
+    ended: running,
     /** Stores another login of the same bot, with the same token. */
     async login() {
       await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() + 1 })

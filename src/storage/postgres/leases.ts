@@ -14,6 +14,8 @@ import { OwnedSessions } from './owned-sessions.ts'
 
 /** Accounts that are taken, or given up, in one transaction. */
 const atOnce = 500
+/** No poll begins in the last part of a lease: most end by themselves then, and lose no answer. */
+const quietMs = 1000
 /** Changes of the other processes are followed at most this often. */
 const followEveryMs = 100
 
@@ -22,8 +24,8 @@ export interface PgLeasePorts {
   clock: Clock
   log: Log
   sessions: Pick<SessionReader, 'listChangedSince'>
-  /** Whether the lease of this node is certainly valid now. */
-  isValid(): boolean
+  /** Time in ms for which the lease of this node is certainly valid. */
+  leftMs(): number
   /** Whether no account may be taken: the holders of leases may be unknown after a failover. */
   isHeld(): boolean
   /** Frees all accounts of this node. */
@@ -95,8 +97,9 @@ export class PgLease implements Lease {
   }
 
   mayPoll(session?: string): boolean {
-    if (this.isOver || !this.#ports.isValid()) return false
-    return session === undefined || this.#isOwn(sessionKeyOf(session))
+    if (this.isOver) return false
+    const leftMs = this.#ports.leftMs()
+    return session === undefined ? leftMs > 0 : leftMs > quietMs && this.#isOwn(sessionKeyOf(session))
   }
 
   #isOwn(key: string): boolean {
@@ -140,7 +143,7 @@ export class PgLease implements Lease {
 
   /** Takes the accounts that are free and fall to this node, and begins to give up those that fall to another one. */
   async #balance(): Promise<void> {
-    const { db, isHeld, isValid, log } = this.#ports
+    const { db, isHeld, leftMs, log } = this.#ports
     this.#read.touched = db.horizon.touched
     const [nodes, changed] = (await db.script([
       sql`SELECT id, name, lease_until > clock_timestamp() AS lives FROM node WHERE polls`,
@@ -158,7 +161,7 @@ export class PgLease implements Lease {
     const living = new Set(nodes.flatMap(({ id, lives }) => (lives ? [id] : [])))
     for (const { id, name } of nodes) this.#names.set(id, name)
     // A node that does not find itself has no lease any more, and will know it soon.
-    if (!living.has(db.node) || !isValid()) return
+    if (!living.has(db.node) || leftMs() <= 0) return
     this.isShared = living.size > 1
     const choices = [...living].map(id => ({ id, hash: hashOf(id) }))
     const wanted: string[] = []
@@ -175,7 +178,7 @@ export class PgLease implements Lease {
     if (isHeld()) return
     wanted.sort()
     const lost = new Map<string, number>()
-    for (let from = 0; from < wanted.length && isValid(); from += atOnce)
+    for (let from = 0; from < wanted.length && leftMs() > 0; from += atOnce)
       await this.#take(wanted.slice(from, from + atOnce), lost)
     for (const [id, accounts] of lost)
       log.info('this node took over the accounts of a node whose lease is over', {

@@ -192,7 +192,7 @@ export class PgNode extends PgPart implements Node {
       clock: this.clock,
       log: this.log,
       sessions,
-      isValid: () => this.#leftMs > 0,
+      leftMs: () => this.#leftMs,
       isHeld: () => this.clock.monotonic() < this.#heldUntil,
       free: () => this.#stopPolling(),
     })

@@ -9,6 +9,21 @@ import { until } from '../../support/until.ts'
 import { byId, insert, message, open, outgoing, sending } from '../support.ts'
 import { openPostgres } from './support.ts'
 
+/** Runs work whose writes do not commit. @returns the error */
+async function withoutCommit(other: PgConnection, work: () => Promise<unknown>): Promise<Error> {
+  await other.run(sql`BEGIN`)
+  await other.run(sql`LOCK TABLE svc.outbox_part IN EXCLUSIVE MODE`)
+  const failed = failure(work())
+  const waiting = sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+    AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()`
+  await until('it fails', 20_000, async () => {
+    await other.all(waiting)
+    return Bun.peek.status(failed) !== 'pending'
+  })
+  await other.run(sql`COMMIT`)
+  return await failed
+}
+
 /** Runs work that commits, and whose process does not get to know it. @returns the error */
 async function withoutAnswer(other: PgConnection, work: () => Promise<unknown>): Promise<Error> {
   const barriers = sql`FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
@@ -83,22 +98,35 @@ describe.skipIf(!isPostgresThere())('when the database gives no answer', () => {
     expect(await byId(t.store, begun.row)).toMatchObject({ status: 'accepted', message_id: '77' })
 
     const next = await sending(t.store, 's', 'b', outgoing('two'))
-    await other.run(sql`BEGIN`)
-    await other.run(sql`LOCK TABLE svc.outbox_part IN EXCLUSIVE MODE`)
-    const failed = failure(t.store.outbox.settle(next, { ...settled, message_id: '78' }))
-    const waiting = sql`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
-      AND wait_event_type = 'Lock' AND pid <> pg_backend_pid()`
-    await until('it fails', 20_000, async () => {
-      await other.all(waiting)
-      return Bun.peek.status(failed) !== 'pending'
-    })
-    await other.run(sql`COMMIT`)
+    await withoutCommit(other, () => t.store.outbox.settle(next, { ...settled, message_id: '78' }))
     // Another process takes it for lost.
     await using second = await t.second()
     expect(await second.store.outbox.reap(Number.MAX_SAFE_INTEGER)).toBe(1)
     expect(await byId(t.store, next.row)).toMatchObject({ status: 'unknown' })
     await t.store.outbox.reap(0)
     expect(await byId(t.store, next.row)).toMatchObject({ status: 'accepted', message_id: '78' })
+    other.destroy()
+  })
+
+  test('a message that was not handed over keeps its key until that is stored; the next call sends it, with a row of its own', async () => {
+    await using t = await openPostgres()
+    await using second = await t.second()
+    const other = await connectPg({ url: t.url, name: 'test', answerMs: 10_000 })
+    await insert(t, [message('hi')])
+    const first = await enqueue(t.store, 'one')
+    if (first.state !== 'new') throw new Error(first.state)
+    const refused = { status: 'refused', spent: false, unseen: true } as const
+    const error = { code: 'store_unavailable', detail: 'the login could not be read' } as const
+    await withoutCommit(other, () => t.store.outbox.settle(first.begun!, { ...refused, error }))
+    // It may have been sent, for all that another process knows.
+    expect(await enqueue(second.store, 'two')).toMatchObject({ state: 'known', entry: { ended: false } })
+    await t.store.outbox.reap(0)
+    const next = await enqueue(second.store, 'two')
+    if (next.state !== 'new') throw new Error(next.state)
+    await second.store.outbox.settle(next.begun!, { status: 'accepted', message_id: '77', spent: true })
+    expect(await enqueue(t.store, 'three')).toMatchObject({ state: 'known', entry: { ended: true } })
+    const rows = [first, next].map(({ begun }) => byId(t.store, begun!.row))
+    expect(await Promise.all(rows)).toMatchObject([{ status: 'refused' }, { status: 'accepted' }])
     other.destroy()
   })
 })
