@@ -8,6 +8,7 @@ import { PgDatabase } from '../../../src/storage/postgres/database.ts'
 import type { EngineContext } from '../../../src/storage/postgres/part.ts'
 import { secret } from '../../support/databases.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
+import { until } from '../../support/until.ts'
 import { bot } from '../support.ts'
 import { openPostgres } from './support.ts'
 
@@ -132,5 +133,20 @@ describe.skipIf(!isPostgresThere())('sessions on PostgreSQL', () => {
       { session: 'b', position: 'a' },
       { session: 'other', position: 'other' },
     ])
+  })
+
+  test('no poll begins in the last second of a lease, which lasts', async () => {
+    await using t = await openPostgres()
+    const { leases, node, state } = t.storage
+    await state.sessions.save('s', bot('s'))
+    const lease = (await leases.join())!
+    await lease.listOwned()
+    expect([lease.mayPoll('s'), lease.mayPoll()]).toEqual([true, true])
+    t.clock.at += node.leaseLeftMs - 900
+    expect([lease.mayPoll('s'), lease.mayPoll()]).toEqual([false, true])
+    // The next renewal.
+    await until('polls begin again', 10_000, () => lease.mayPoll('s'))
+    expect(lease.lost.aborted).toBe(false)
+    await lease.release()
   })
 })
