@@ -130,11 +130,11 @@ export function nextRetryOf(
   return { event, tries, failed_at: now, retry_at: now + withJitter(stepMs, random) }
 }
 
-/** Returns in how many ms an event is due: at most its delay, also if the clock was set back. */
+/** Returns in how many ms an event is due. One that failed later than now is: the clock then was ahead. */
 export const remainingWaitOf = (
-  { retry_at, tries }: NonNullable<WebhookLane['trouble']>,
+  { failed_at, retry_at }: NonNullable<WebhookLane['trouble']>,
   now: number,
-): number => Math.min(Math.max(0, retry_at - now), eventDelaysMs[tries - 1] ?? 0)
+): number => (failed_at > now ? 0 : Math.max(0, retry_at - now))
 
 /** Whether to switch an endpoint off. @param trusted whether the system clock is reliable */
 export const mustDisable = (
