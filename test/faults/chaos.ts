@@ -159,16 +159,11 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const rows = await readRows()
   const received = rows.filter(row => row.sent === 0)
 
+  const texts = new Set(received.map(({ text }) => text)).size
   for (const one of [...readers, shared, followed])
-    await until(
-      one.consumer,
-      60_000,
-      () => one.byText.size >= new Set(received.map(({ text }) => text)).size,
-    ).catch(() => violations.push(`${one.consumer} got ${one.byText.size} of ${received.length}`))
+    await waitForAll(one.consumer, texts, () => one.byText.size, violations)
   const hooked = () => new Map(hook.got.map(({ body }) => [body.data.id as number, body]))
-  await until('the webhook has everything', 60_000, () => hooked().size >= received.length).catch(() =>
-    violations.push(`the webhook got ${hooked().size} of ${received.length}`),
-  )
+  await waitForAll('the webhook', received.length, () => hooked().size, violations)
   reading.abort()
   await read
   const order = await follow
@@ -342,6 +337,17 @@ async function databaseOf(
       return `to port ${primary.port}`
     },
   }
+}
+
+/** Waits until all have come. A busy machine may take long: they are missing when none comes for a minute. */
+async function waitForAll(name: string, wanted: number, count: () => number, violations: string[]) {
+  for (let had = count(); had < wanted; had = count())
+    try {
+      await until(name, 60_000, () => count() > had)
+    } catch {
+      violations.push(`${name} got ${count()} of ${wanted}`)
+      return
+    }
 }
 
 async function say(sandbox: TestSandbox, { bot, user }: Account, text: string, written: string[]) {

@@ -80,25 +80,25 @@ describe('an answer on its way', () => {
 
   test('has a moment to arrive when the lease of this process ends', async () => {
     await using t = await withAnswer('all', testClock({ runs: false }))
-    t.lose()
+    const ended = t.lose()
     t.answer.arrive()
     await t.until('stored', async () => (await t.texts()).length > 0)
-    await t.ended
+    await ended
     expect(t.answer.polls()).toBe(1)
   })
 
   test('does not keep the poll open for longer than that', async () => {
     await using t = await withAnswer('all', testClock({ runs: false }))
-    t.lose()
+    const ended = t.lose()
     await t.pass(1, () => false)
-    await t.ended
+    await ended
     expect(await t.texts()).toEqual([])
   })
 
   for (const why of ['the lease ends', 'the process is stopped'] as const)
     test(`is read to its end if it had begun when ${why}`, async () => {
       await using t = await withAnswer('body')
-      const ended = why === 'the lease ends' ? (t.lose(), t.ended) : t.stop()
+      const ended = why === 'the lease ends' ? t.lose() : t.stop()
       await t.until('the poll ends', () => t.clock.sleeps(0, 1000))
       t.answer.arrive()
       await ended

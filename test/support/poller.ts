@@ -113,10 +113,11 @@ export async function withPoller(
       runtime.bus.notify('sessionsChanged')
       await until('it sees that', 30_000, () => isMoveListed)
     },
-    /** Ends the lease. */
-    lose: () => lost.abort(),
-    /** Resolves when nothing is polled any more. */
-    ended: running,
+    /** Ends the lease. Resolves when nothing is polled any more. */
+    async lose() {
+      lost.abort()
+      await running
+    },
     /** Stores another login of the same bot, with the same token. */
     async login() {
       await state.sessions.save('s', { ...bot, cursor: '', created_at: clock.now() + 1 })
