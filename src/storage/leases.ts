@@ -46,7 +46,8 @@ export interface Lease {
 
   /**
    * Returns what changed in the sessions that this process polls, like `SessionReader.listChangedSince`. A
-   * session that another process is to poll is returned as removed: end its polls, then call `giveUp`.
+   * session that another process is to poll is returned as removed: begin no poll, and call `giveUp` when the one
+   * under way is answered. `mayPoll` is false for it, and true for a session that was logged out.
    *
    * @throws SvcError `store_unavailable`
    */
