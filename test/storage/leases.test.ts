@@ -56,6 +56,17 @@ onEach(it => {
     })
   })
 
+  it('a session that was logged out is listed as removed, and does not count as moved to another process', async t => {
+    const { leases, state } = t.storage
+    const lease = (await leases.join())!
+    await state.sessions.save('a', bot('a'))
+    const { revision } = await lease.listOwned()
+    expect(lease.mayPoll('a')).toBe(true)
+    await state.sessions.remove('a')
+    const { changed } = await lease.listOwned(revision)
+    expect([changed.has('a'), changed.get('a'), lease.mayPoll('a')]).toEqual([true, undefined, true])
+  })
+
   it('a process that has just joined does not count as stalled', async t => {
     await using second = await t.second()
     const [one, other] = [t.storage.leases, second.storage.leases]
