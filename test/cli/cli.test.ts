@@ -425,18 +425,18 @@ describe('folders that are not ours', () => {
   })
 })
 
-/** The last line of a start without a session names the tool to call. */
-const namesLogin = (stdout: string) => /\blogin\b.*\n/.test(stdout)
+/** Whether a service in the sandbox has printed its addresses. */
+const isReady = (stdout: string) => /\bphone on .*\n/.test(stdout)
 
 describe('serving', () => {
   test('the ready lines say where, and what to do next', async () => {
     await using service = await startService()
-    await until('the last line', 30_000, () => namesLogin(service.stdout()) && service.log() !== '')
+    await until('the last line', 30_000, () => isReady(service.stdout()) && service.log() !== '')
     const { url, phoneUrl } = service
     const addresses = [url, `${url}/docs`, `${url}/mcp`, `${phoneUrl}/phone`].map(at => ` ${at}`)
     expect(service.stdout().split('\n')).toEqual([
-      ...addresses.map(at => expect.stringMatching(new RegExp(`${at}$`))),
       expect.stringMatching(/\blogin\b/),
+      ...addresses.map(at => expect.stringMatching(new RegExp(`${at}$`))),
       '',
     ])
     expect(service.log()).toMatch(new RegExp(`^\\S+ INFO svc starts version=${RegExp.escape(version)}\n$`))
@@ -453,8 +453,10 @@ describe('serving', () => {
       await until('expired', 30_000, async () => 'expired_at' in (await look()))
     }
     await using service = await serve([], { dir })
-    await until('the last line', 30_000, () => service.stdout().endsWith(again))
-    expect(service.stdout()).toMatch(/\n[^\n]*\bwork is expired\b[^\n]*\n$/)
+    await until('the last line', 30_000, () => isReady(service.stdout()))
+    const [first = ''] = service.stdout().split(/(?<=\n)/)
+    expect(first).toMatch(/\bwork is expired\b/)
+    expect(first).toEndWith(again)
     const { stdout } = await svc(['status', '--sandbox', '-d', dir])
     expect(stdout).toContain('0 of 1 ')
     expect(stdout).toContain(again)
@@ -466,8 +468,8 @@ describe('serving', () => {
     let token = ''
     {
       await using service = await open()
-      await until('the last line', 30_000, () => namesLogin(service.stdout()))
       const path = join(dir, 'api_token')
+      await until('the last line', 30_000, () => service.stdout().includes(path))
       token = (await readFile(path, 'utf8')).trim()
       expect(service.stdout()).toContain(path)
       expect(service.stdout() + service.log()).not.toContain(token)
@@ -486,8 +488,7 @@ describe('serving', () => {
     }
     expect(await svc(['token', '-d', dir])).toEqual({ status: 0, stdout: `${token}\n`, stderr: '' })
     await using again = await open()
-    await until('the last line', 30_000, () => namesLogin(again.stdout()))
-    expect(again.stdout()).toContain(join(dir, 'api_token'))
+    await until('the last line', 30_000, () => again.stdout().includes(join(dir, 'api_token')))
     expect(again.stdout() + again.log()).not.toContain(token)
   })
 
@@ -503,8 +504,7 @@ describe('serving', () => {
       await until('it is closed', 30_000, async () => (await status(service)) === 401)
     }
     await using service = await serve([], { dir })
-    await until('the last line', 30_000, () => namesLogin(service.stdout()))
-    expect(service.stdout()).toContain(join(dir, 'api_token'))
+    await until('the last line', 30_000, () => service.stdout().includes(join(dir, 'api_token')))
     const token = (await svc(['token', '-d', dir])).stdout.trim()
     expect(await status(service)).toBe(401)
     expect(await status(service, { authorization: `Bearer ${token}` })).toBe(200)
@@ -551,8 +551,8 @@ describe('serving', () => {
       const dir = await mkdtemp(join(home, 'link-'))
       const env = { SVC_TOKEN: crypto.randomUUID() }
       await using service = await serve([...more, '--admin-port', '0'], { dir, env })
-      await until('the last line', 30_000, () => namesLogin(service.stdout()))
-      expect(service.stdout()).toContain(`svc panel link --sandbox -d ${dir}`)
+      const command = `svc panel link --sandbox -d ${dir}`
+      await until('the last line', 30_000, () => service.stdout().includes(command))
       expect(service.stdout() + service.log()).not.toContain('sign-in?')
       // Without the token, which the command does not know.
       const print = async () => (await svc(['panel', 'link', '-d', dir])).stdout.trim()
