@@ -184,52 +184,56 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await asked.close()
   })
 
-  test.skipIf(!hasOpenssl)('each of the nine buttons works with a key, below a path of https', async () => {
-    const home = folderOfTest()
-    const pair = makePair(home, 'proxy')
-    let target = ''
-    const proxy = Bun.serve({
-      port: 0,
-      hostname: '127.0.0.1',
-      tls: { cert: Bun.file(pair.cert), key: Bun.file(pair.key) },
-      fetch: request => {
-        const { pathname, search, host } = new URL(request.url)
-        const { method, body } = request
-        const headers = new Headers(request.headers)
-        headers.set('host', host)
-        const url = `${target}${pathname.replace('/svc/', '/')}${search}`
-        return fetch(url, { method, headers, body, decompress: false })
-      },
-    })
-    const at = `localhost:${proxy.port}`
-    const context = await browser.newContext({ ignoreHTTPSErrors: true, reducedMotion: 'reduce' })
-    try {
-      const args = ['--token', token, '--allow-host', at, '--public-url', `https://${at}/svc/`]
-      await using service = await serveHere(join(home, 'data'), { home }, ...args)
-      target = service.url
-      const made = await fetch(`${target}/keys`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ name: 'docs', can: ['all'] }),
+  test.skipIf(!hasOpenssl)(
+    'each of the nine buttons works with a key, below a path of https',
+    async () => {
+      const home = folderOfTest()
+      const pair = makePair(home, 'proxy')
+      let target = ''
+      const proxy = Bun.serve({
+        port: 0,
+        hostname: '127.0.0.1',
+        tls: { cert: Bun.file(pair.cert), key: Bun.file(pair.key) },
+        fetch: request => {
+          const { pathname, search, host } = new URL(request.url)
+          const { method, body } = request
+          const headers = new Headers(request.headers)
+          headers.set('host', host)
+          const url = `${target}${pathname.replace('/svc/', '/')}${search}`
+          return fetch(url, { method, headers, body, decompress: false })
+        },
       })
-      const { key } = await made.json()
-      const page = await context.newPage()
-      page.setDefaultTimeout(100_000)
-      await page.goto(`https://${at}/svc/docs`)
-      await typeToken(page, key)
-      for (const tool of tools) {
-        await openTool(page, tool)
-        const { status, authorization } = await pressSend(page)
-        await closeTool(page)
-        expect(authorization).toBe(`Bearer ${key}`)
-        // Nobody is logged in, and nobody has written.
-        expect([tool.name, [200, 404, 409, 422].includes(status)]).toEqual([tool.name, true])
+      const at = `localhost:${proxy.port}`
+      const context = await browser.newContext({ ignoreHTTPSErrors: true, reducedMotion: 'reduce' })
+      try {
+        const args = ['--token', token, '--allow-host', at, '--public-url', `https://${at}/svc/`]
+        await using service = await serveHere(join(home, 'data'), { home }, ...args)
+        target = service.url
+        const made = await fetch(`${target}/keys`, {
+          method: 'POST',
+          headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+          body: JSON.stringify({ name: 'docs', can: ['all'] }),
+        })
+        const { key } = await made.json()
+        const page = await context.newPage()
+        page.setDefaultTimeout(100_000)
+        await page.goto(`https://${at}/svc/docs`)
+        await typeToken(page, key)
+        for (const tool of tools) {
+          await openTool(page, tool)
+          const { status, authorization } = await pressSend(page)
+          await closeTool(page)
+          expect(authorization).toBe(`Bearer ${key}`)
+          // Nobody is logged in, and nobody has written.
+          expect([tool.name, [200, 404, 409, 422].includes(status)]).toEqual([tool.name, true])
+        }
+      } finally {
+        await context.close()
+        await proxy.stop(true)
       }
-    } finally {
-      await context.close()
-      await proxy.stop(true)
-    }
-  })
+    },
+    600_000,
+  )
 
   test('on a phone a call can be sent', async () => {
     await using open = await startRest()

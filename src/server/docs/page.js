@@ -152,6 +152,7 @@ const corrections = [
   // Removed, because with it two landmarks would have the same name.
   ['section.contents[aria-labelledby]', 'aria-labelledby', null],
   ['section[aria-label^="Notifications"]', 'aria-label', null],
+  ['.response-card[role="region"]', 'role', 'group'],
 ]
 
 function correctPage() {
