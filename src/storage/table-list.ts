@@ -242,7 +242,11 @@ export const storeTables: readonly StoreTable[] = [
   own('postgres', 'durable', 'node upto place'),
   own('postgres', 'gap', 'after size place'),
   own('postgres', 'server_run', 'id'),
-  own('postgres', 'node', 'id name version url polls epoch started_at lease_until keys token'),
+  own(
+    'postgres',
+    'node',
+    'id name version url polls epoch started_at lease_until keys token max_age_days max_count',
+  ),
   own('postgres', 'account', 'name_key name bot_id token info cursor created_at chosen changed node fence', {
     secrets: {
       by: 'bot_id',
