@@ -97,7 +97,8 @@ export function message(text: string, more: Partial<ReceivedMessage> = {}): Rece
     from_user: 'u@im.wechat',
     msg_type: 'TEXT',
     text,
-    timestamp: 1_800_000_000_000 + count,
+    // Never a whole second, in which two equal messages are both real.
+    timestamp: 1_800_000_000_001 + 2 * count,
     timed: true,
     contentHash: createHash('sha256').update(text).digest('base64url'),
     raw: JSON.stringify({ text, count }),
