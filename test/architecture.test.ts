@@ -174,7 +174,7 @@ test('doors call operations through the gate, and what operations do by no other
   // These ask for no right: the process has a life and a clock, a door counts what it answered, and a door asks the
   // sign-ins and the keys who calls before it asks the gate. What a door keeps it drops when a user was erased.
   const ofCaller = 'signIns|keys(?!\\.(?:add|list|get|rotate|revoke)\\b)'
-  const ofProcess = `start|people\\.countErasures|listensAt|watchCertificate|leave|endSends|close|clock|metrics\\.answered|${ofCaller}`
+  const ofProcess = `start|people\\.countErasures|listensAt|watchCertificate|leave|endSends|close|clock|tasks|metrics\\.answered|${ofCaller}`
   const called = new RegExp(`\\bgateway\\??\\.(?!(?:${ofProcess})\\b)\\w+`, 'g')
   const takenOut =
     /\{(?!\s*clock\s*\})[^{}]*\}\s*(?:=\s*[\w.#]*\bgateway\b(?!\.)|:\s*(?:Pick<)?(?:Running)?Gateway\b)/g

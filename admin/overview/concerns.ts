@@ -9,6 +9,8 @@ export type Concern =
   | { kind: 'store'; path: string }
   /** Another process holds the polling role and does not respond. */
   | { kind: 'stalled'; pid?: number }
+  /** Work in the background fails: some is not done. */
+  | { kind: 'tasks'; tasks: Status['failing_tasks'] }
   | { kind: 'expired' | 'damaged' | 'lapsed'; session: string }
   /** A login is under way. */
   | { kind: 'pending'; session: string }
@@ -58,6 +60,7 @@ export function concernsOf(snapshot: Snapshot): Concern[] {
   if (status.stalled) {
     found.push({ kind: 'stalled', ...(status.poller_pid !== undefined && { pid: status.poller_pid }) })
   }
+  if (status.failing_tasks.length > 0) found.push({ kind: 'tasks', tasks: status.failing_tasks })
   for (const session of sessions) {
     const kind = healthOf(session, status, now)
     if (kind === 'expired' || kind === 'damaged' || kind === 'lapsed')

@@ -67,6 +67,24 @@ const looks: Looks = {
     note: t('overview.store_about'),
     about: command(path, 'overview.directory'),
   }),
+  tasks: ({ tasks }) => ({
+    tone: 'warn',
+    title: t('overview.tasks', { count: tasks.length }),
+    note: t('overview.tasks_about'),
+    about: (
+      <ul class="each">
+        {tasks.map(({ error, name, since }) => (
+          <li key={name}>
+            <div>
+              <h4 class="foreign">{name}</h4>
+              <p class="soft small">{ago(since)}</p>
+              {error !== '' && <p class="foreign">{error}</p>}
+            </div>
+          </li>
+        ))}
+      </ul>
+    ),
+  }),
   backup: ({ backups }, onChange) => backupTrouble(backups, onChange),
   // Only the owner of another process can wake or end it, so this shows the commands.
   stalled: ({ pid }) => ({

@@ -1,4 +1,5 @@
 /** Ends expired keys, and everything that ends with a key, also if nobody uses them. */
+import { settingAside } from '../platform/apart.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { KeyStore } from '../storage/keys.ts'
 import type { StoreMaintenance } from '../storage/store.ts'
@@ -16,19 +17,14 @@ const checkEveryMs = 1000
  * Runs until the service stops. While the clock may be wrong, an expired key is rejected but not ended, since that
  * cannot be undone.
  */
-export async function endExpiredKeys(
+export function endExpiredKeys(
   { isPolling, keys, maintenance }: ExpiryPorts,
-  { bus, clock, closing, log }: Runtime,
-): Promise<void> {
-  while (!closing.aborted) {
-    try {
-      if (isPolling() && (await maintenance.isClockTrusted())) {
-        const ended = await keys.endExpired(clock.now())
-        if (ended.length > 0) bus.notify('keysRevoked', ended)
-      }
-    } catch (error) {
-      if (!closing.aborted) log.warn('expired keys not ended', { error })
-    }
-    await clock.sleep(checkEveryMs, closing)
-  }
+  { bus, clock, closing: signal, log, tasks }: Runtime,
+): void {
+  const failure = 'expired keys not ended'
+  tasks.repeat({ name: 'key_expiry', everyMs: checkEveryMs, failure, log, signal }, async setAside => {
+    if (!isPolling() || !(await maintenance.isClockTrusted())) return
+    const ended = await settingAside(setAside, keys.endExpired(clock.now()))
+    if (ended.length > 0) bus.notify('keysRevoked', ended)
+  })
 }

@@ -83,7 +83,7 @@ export class Keys {
 
   /** The owner as a caller without a token. The first key ends its calls in progress, within a second. */
   get tokenlessOwner(): Principal {
-    void this.#watch()
+    this.#watch()
     return this.#tokenless
   }
 
@@ -163,19 +163,15 @@ export class Keys {
   }
 
   /** Reads the changes of keys again and again. Starts with the first caller that may depend on one. */
-  async #watch(): Promise<void> {
+  #watch(): void {
     if (this.#watching) return
     this.#watching = true
-    const { clock, closing, log } = this.#runtime
-    let sharedAt = Number.NEGATIVE_INFINITY
-    while (!closing.aborted) {
-      await clock.sleep(checkEveryMs, closing)
-      if (closing.aborted) return
-      await this.#check().catch(error => log.warn('keys cannot be read', { error }))
-      if (clock.monotonic() - sharedAt < shareEveryMs) continue
-      if (await this.#shareUse().catch(error => log.warn('the use of keys is not shared', { error })))
-        sharedAt = clock.monotonic()
-    }
+    const { closing: signal, log, tasks } = this.#runtime
+    const often = { everyMs: checkEveryMs, firstMs: checkEveryMs, log, signal }
+    tasks.repeat({ ...often, name: 'keys', failure: 'keys cannot be read' }, () => this.#check())
+    tasks.repeat({ ...often, name: 'key_limits', failure: 'the use of keys is not shared' }, async () =>
+      (await this.#shareUse()) ? shareEveryMs : checkEveryMs,
+    )
   }
 
   /** Shares what the keys in use have used of their limits. @returns whether there was something to share */

@@ -13,6 +13,7 @@ import { findConfigured } from '../inspect/healthz.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Certificate, CertificateFiles, LiveCertificate } from '../platform/certificate.ts'
 import { errorCodeOf, fileExists, removeQuietly, replaceFile } from '../platform/files.ts'
+import type { Log } from '../platform/log.ts'
 import {
   isLoopback,
   type RunningServer,
@@ -21,6 +22,7 @@ import {
   toReachableUrl,
 } from '../platform/serve.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { Repetition, Tasks } from '../platform/tasks.ts'
 import { lacksTrustedProxy, withoutPrefix } from '../server/behind-proxy.ts'
 import { withStrictTransport } from '../server/strict-transport.ts'
 
@@ -113,16 +115,32 @@ export async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>):
 }
 
 /**
- * Adds to the note of this process: its panel, or its new certificate. A process that serves the panel alone has no other
- * note.
+ * Adds to the note of this process: its panel, its new certificate, or its tasks that fail. A process that serves the panel
+ * alone has no other note.
  */
 export async function noteMore(
   dir: string,
-  more: Pick<NotedAddress, 'panel'> | Pick<NotedAddress, 'certificate'>,
+  more: Pick<NotedAddress, 'panel'> | Pick<NotedAddress, 'certificate'> | Pick<NotedAddress, 'failing_tasks'>,
 ): Promise<void> {
   const own = (await listNotes(dir)).find(({ pid }) => pid === process.pid)
   if (own) await noteAddress(dir, { ...own, ...more })
   else if ('panel' in more && more.panel) await noteAddress(dir, { url: '', ...more })
+}
+
+/** How often other processes get to know which tasks fail. */
+const noteTasksMs = 10_000
+
+/** Notes which tasks of this process fail, until the signal aborts. */
+export function noteFailingTasks(dir: string, tasks: Tasks, log: Log, signal: AbortSignal): Repetition {
+  let noted = '[]'
+  const failure = 'other processes are not told which tasks fail'
+  return tasks.repeat({ name: 'task_notes', everyMs: noteTasksMs, failure, log, signal }, async () => {
+    const failing_tasks = tasks.listFailing()
+    const text = JSON.stringify(failing_tasks)
+    if (text === noted) return
+    await noteMore(dir, { failing_tasks })
+    noted = text
+  })
 }
 
 async function listenConfigured(opened: ListenOptions, fetch: ServeOptions['fetch']): Promise<RunningServer> {

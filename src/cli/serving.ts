@@ -19,6 +19,7 @@ import { statOf } from '../platform/files.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { bypassProxyForLoopback, findOwnCommand, runProgram } from '../platform/process.ts'
 import { toReachableUrl } from '../platform/serve.ts'
+import { Tasks } from '../platform/tasks.ts'
 import { isExposed } from '../server/auth.ts'
 import { lacksTrustedProxy, untrustedProxy } from '../server/behind-proxy.ts'
 import { type EnsuredToken, ensureToken, guessableTokenError, readTokenOption } from '../server/token.ts'
@@ -31,6 +32,7 @@ import {
   type ListenOptions,
   listen,
   noteAddress,
+  noteFailingTasks,
   noteMore,
   toListenError,
   tryAddresses,
@@ -80,6 +82,7 @@ export async function runService(
   const metrics = await openMetrics(opened)
   log.info('svc starts', { version })
   await gateway.start()
+  noteFailingTasks(requested.basePath, opened.tasks, log, opened.ending)
   // The log line helps if the directory's name was mistyped.
   if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
   const { docs } = door.pages ?? {}
@@ -227,6 +230,9 @@ export interface OpenedService extends ListenOptions {
   readonly isNew: boolean
   readonly io: Io
   readonly log: Log
+  readonly tasks: Tasks
+  /** Aborts when everything is closed. */
+  readonly ending: AbortSignal
   /** Closes everything that was opened. */
   readonly stack: AsyncDisposableStack
 }
@@ -258,7 +264,8 @@ async function openService(
       hint: 'Unset SVC_TOKEN, or give --token another value.',
     })
   if (exposed && token !== undefined && isGuessable(token)) throw guessableTokenError()
-  const certificate = listens ? await openCertificate(requested, log, stack) : undefined
+  const tasks = new Tasks(systemClock)
+  const certificate = listens ? await openCertificate(requested, log, tasks, stack) : undefined
   if (listens) await tryAddresses(requested, isPhoneFree)
   const isNew = await claimDirectory(requested)
   const sandbox = requested.sandbox ? await openSandboxFor(requested, log, stack, { isPhoneFree }) : undefined
@@ -276,6 +283,7 @@ async function openService(
       version,
       sandboxUrl: sandbox?.url,
       ownCommand: findOwnCommand(),
+      tasks,
       // A database rewrites its tables by itself.
       ...(config.storeUrl === undefined && { scrub: () => scrubElsewhere(config) }),
     }),
@@ -285,7 +293,23 @@ async function openService(
   for (const path of listOpenFiles(secretFilesOf(config))) log.warn(openFileWarning(path))
   const hasKeys = listens && (await gateway.keys.hasAny())
   const generated = hasKeys && token === undefined ? await ensureToken(requested) : made
-  return { gateway, sandbox, generated, hasKeys, config, certificate, isNew, io, log, stack }
+  const ending = new AbortController()
+  stack.defer(() => ending.abort())
+  const { signal } = ending
+  return {
+    gateway,
+    sandbox,
+    generated,
+    hasKeys,
+    config,
+    certificate,
+    isNew,
+    io,
+    log,
+    stack,
+    tasks,
+    ending: signal,
+  }
 }
 
 /**
@@ -310,12 +334,13 @@ async function rejectBadPassphrase(path: string): Promise<void> {
 async function openCertificate(
   config: Config,
   log: Log,
+  tasks: Tasks,
   stack: AsyncDisposableStack,
 ): Promise<LiveCertificate | undefined> {
   const files = certificateFilesOf(config)
   if (!files) return undefined
   const { followCertificate } = await import('../platform/certificate.ts')
-  const live = await followCertificate(files, log.child('tls'))
+  const live = await followCertificate(files, log.child('tls'), tasks)
   stack.defer(() => live.close())
   return live
 }

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { readText } from '../platform/files.ts'
 import { processState } from '../platform/other-process.ts'
+import type { FailingTask } from '../platform/tasks.ts'
 
 /** Where a service is reached. */
 export interface ServiceAddress {
@@ -31,6 +32,8 @@ export interface NotedAddress extends ServiceAddress {
   open?: true
   /** True if there seems to be a proxy in front, and it trusts none. */
   untrusted_proxy?: true
+  /** Its work in the background that fails. */
+  failing_tasks?: readonly FailingTask[]
 }
 
 /** Returns the URL under which the service of a directory that was started last is reached, best by others. */
@@ -48,8 +51,8 @@ export async function listNotes(dir: string): Promise<NotedAddress[]> {
 
 async function parseRunning(line: string): Promise<NotedAddress | undefined> {
   try {
-    const { url, pid, panel, public_url, open, untrusted_proxy, certificate }: Partial<NotedAddress> =
-      JSON.parse(line)
+    const noted: Partial<NotedAddress> = JSON.parse(line)
+    const { url, pid, panel, public_url, open, untrusted_proxy, certificate, failing_tasks } = noted
     const isRunning =
       typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
     if (!isRunning) return undefined
@@ -61,6 +64,7 @@ async function parseRunning(line: string): Promise<NotedAddress | undefined> {
       ...(typeof public_url === 'string' && { public_url }),
       ...(open === true && { open }),
       ...(untrusted_proxy === true && { untrusted_proxy }),
+      ...(Array.isArray(failing_tasks) && { failing_tasks }),
       ...(typeof fingerprint === 'string' && {
         certificate: { fingerprint, expires_at: Number(expires_at) },
       }),

@@ -1,8 +1,9 @@
 /** Runs every check on its own; one that fails does not stop the others. */
 
+import { listNotes } from '../config/notes.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { inspectDirectory, openInspection } from '../inspect/data-directory.ts'
-import { errorFinding, type Finding, type Severity } from '../inspect/finding.ts'
+import { errorFinding, type Finding, findFailingTasks, type Severity } from '../inspect/finding.ts'
 import { systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -76,7 +77,12 @@ export async function examine(options: ExamineOptions): Promise<Report> {
     cluster: () => examineCluster(context, cluster),
     network: async () => (await network).found,
     exposure: () => examineExposure(context),
-    service: async () => examineServices(context, await services()),
+    service: async () => [
+      ...(await listNotes(directory.dir)).flatMap(({ failing_tasks = [] }) =>
+        findFailingTasks(failing_tasks),
+      ),
+      ...(await examineServices(context, await services())),
+    ],
   }
   const found = await Promise.all(
     subjects.map(async (subject): Promise<DoctorFinding[]> => {

@@ -6,8 +6,8 @@ import { SvcError } from '../model/error.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { fileExists, sweep } from '../platform/files.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { Repetition } from '../platform/tasks.ts'
 import type { BackupStore } from '../storage/backups.ts'
 import type { EventLog } from '../storage/events.ts'
 import type { MakeBackup } from './backup-process.ts'
@@ -47,14 +47,13 @@ export class Backups {
   readonly #ports: BackupPorts
   readonly #runtime: Runtime
   #making: Promise<Backup> | undefined
-  #roleChange = new AbortController()
-  #work: Promise<void> | undefined
+  #work: Repetition | undefined
 
   /** @param runtime with the clock of the system: a sandbox's clock is not the time of a backup */
   constructor(ports: BackupPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    runtime.bus.on('roleChanged', () => this.#roleChange.abort())
+    runtime.bus.on('roleChanged', () => this.#work?.nudge())
   }
 
   /** Returns the schedule, the newest backup and the last failure. */
@@ -91,27 +90,24 @@ export class Backups {
 
   /** Resolves when no backup is being made. Abort `closing` first. */
   async waitUntilClosed(): Promise<void> {
-    await Promise.allSettled([this.#work, this.#making])
+    await Promise.allSettled([this.#work?.done, this.#making])
   }
 
-  async #follow(schedule: BackupSchedule): Promise<void> {
-    const { clock, closing, log } = this.#runtime
+  #follow(schedule: BackupSchedule): Repetition {
+    const { clock, closing: signal, log, tasks } = this.#runtime
+    const retryMs = () => Math.min(schedule.everyMs, longestRetryMs)
     let retryAt = Number.NEGATIVE_INFINITY
-    while (!closing.aborted) {
-      this.#roleChange = new AbortController()
-      let waitMs = checkEveryMs
-      try {
-        const leftMs = this.#ports.isPolling() ? await this.#untilDue(schedule) : checkEveryMs
-        waitMs = Math.min(checkEveryMs, Math.max(leftMs, retryAt - clock.monotonic()))
-        if (waitMs <= 0) await this.make()
-      } catch (error) {
-        waitMs = Math.min(schedule.everyMs, longestRetryMs)
-        retryAt = clock.monotonic() + waitMs
-        if (!closing.aborted) log.error('no backup was made', { error })
-      }
-      using ended = linkSignals(closing, this.#roleChange.signal)
-      if (waitMs > 0) await clock.sleep(waitMs, ended.signal)
-    }
+    const name = 'backups'
+    const failure = 'no backup was made'
+    return tasks.repeat({ name, everyMs: checkEveryMs, failure, log, signal, retryMs }, async () => {
+      const leftMs = this.#ports.isPolling() ? await this.#untilDue(schedule) : checkEveryMs
+      const waitMs = Math.min(checkEveryMs, Math.max(leftMs, retryAt - clock.monotonic()))
+      if (waitMs > 0) return waitMs
+      retryAt = clock.monotonic() + retryMs()
+      await this.make()
+      retryAt = Number.NEGATIVE_INFINITY
+      return 0
+    })
   }
 
   /** Returns the ms until a backup is due. A time in the future comes from a clock that was wrong. */

@@ -13,7 +13,7 @@ import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, createYield } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linkSignals } from '../platform/signals.ts'
+import type { Repetition } from '../platform/tasks.ts'
 import type { EventReader, PublicEvent } from '../push/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 
@@ -49,6 +49,8 @@ export interface ChangePorts {
 /** Maximum events per read. */
 const readRows = 100
 const checkSessionsMs = 1000
+/** Longest wait for the log to grow. */
+const longestWaitMs = 30_000
 /**
  * Wait after a message, which may be the user's first: by then its context token is written, and all
  * messages of a backlog cause one check.
@@ -64,8 +66,8 @@ export class Changes {
   #following: AbortController | undefined
   /** The cursor up to which events were passed on. */
   #reached: string | undefined
-  /** Aborts when the sessions must be checked early. */
-  #nudge = new AbortController()
+  /** Checks the sessions. */
+  #checking: Repetition | undefined
 
   constructor(ports: ChangePorts, runtime: Runtime) {
     this.#ports = ports
@@ -85,8 +87,8 @@ export class Changes {
       this.#following = following
       if (this.#runtime.closing.aborted) following.abort()
       const watch = this.#ports.accounts.watch()
-      void this.#followLog(following.signal, watch)
-      void this.#followSessions(following.signal, watch)
+      this.#followLog(following.signal, watch)
+      this.#checking = this.#followSessions(following.signal, watch)
     }
     if (this.#reached !== undefined) own.reached?.(this.#reached)
     return () => {
@@ -102,69 +104,66 @@ export class Changes {
     this.#notify(listener => (listener.reader === reader ? listener.marked : undefined), mark)
   }
 
-  async #followLog(signal: AbortSignal, watch: SessionWatch): Promise<void> {
-    const { clock, log } = this.#runtime
+  #followLog(signal: AbortSignal, watch: SessionWatch): void {
+    const { log, tasks } = this.#runtime
+    const retryMs = (failures: number) => backoffMs(failures, 250, 10_000)
+    const failure = 'changes cannot be read'
+    const options = { name: 'changes', everyMs: longestWaitMs, retryMs, failure, log, signal }
+    tasks.repeat(options, () => this.#passOn(signal, watch))
+  }
+
+  /** Reads a page of the log, or waits until it grows. @returns 0: do so again at once */
+  async #passOn(signal: AbortSignal, watch: SessionWatch): Promise<number> {
+    const { clock } = this.#runtime
     const { events } = this.#ports
-    for (let failures = 0; !signal.aborted; ) {
-      try {
-        this.#reached ??= await events.getHead()
-        const page = await events.readPage(this.#reached, { limit: readRows, hidden: true })
-        const turn = createYield(clock)
-        for (const published of page.events) {
-          await turn()
-          const isThere = await published.isThere()
-          if (signal.aborted) return
-          if (!isThere) continue
-          if (!published.isInternal) this.#notify(listener => listener.event, published)
-          if (!published.row) continue
-          watch.touch(published.row.session)
-          this.#notifyMessage(published.event.data as Message, published.row)
-        }
-        failures = 0
-        const moved = page.cursor !== this.#reached
-        this.#reached = page.cursor
-        this.#notify(listener => listener.reached, page.cursor)
-        if (!moved) await events.wait(page.cursor, signal)
-        // Between the pages of a long backlog, lets other work run.
-        else await clock.sleep(0)
-      } catch (error) {
-        if (signal.aborted) return
-        const waitMs = backoffMs(failures++, 250, 10_000)
-        log.warn('changes cannot be read', { error, retryInMs: Math.round(waitMs) })
-        await clock.sleep(waitMs, signal)
-      }
+    this.#reached ??= await events.getHead()
+    const page = await events.readPage(this.#reached, { limit: readRows, hidden: true })
+    const turn = createYield(clock)
+    for (const published of page.events) {
+      await turn()
+      const isThere = await published.isThere()
+      if (signal.aborted) return 0
+      if (!isThere) continue
+      if (!published.isInternal) this.#notify(listener => listener.event, published)
+      if (!published.row) continue
+      watch.touch(published.row.session)
+      this.#notifyMessage(published.event.data as Message, published.row)
     }
+    const moved = page.cursor !== this.#reached
+    this.#reached = page.cursor
+    this.#notify(listener => listener.reached, page.cursor)
+    if (!moved) await events.wait(page.cursor, signal)
+    // Between the pages of a long backlog, lets other work run.
+    else await clock.sleep(0)
+    return 0
   }
 
   #notifyMessage(message: Message, { past, direction }: StoredMessage): void {
     const news = past ? 'past' : direction
-    if (news === 'received') this.#nudge.abort()
+    if (news === 'received') this.#checking?.nudge()
     this.#notify(listener => listener.message, message, news)
   }
 
-  async #followSessions(signal: AbortSignal, watch: SessionWatch): Promise<void> {
-    const { clock, log } = this.#runtime
+  #followSessions(signal: AbortSignal, watch: SessionWatch): Repetition {
+    const { clock, log, tasks } = this.#runtime
     let before: readonly SessionWithUsers[] | undefined
     let pollsSentAt = clock.monotonic()
-    while (!signal.aborted) {
-      this.#nudge = new AbortController()
-      try {
-        const hasChanged = await watch.check()
-        if (signal.aborted) return
-        const pollsAreNews = clock.monotonic() - pollsSentAt > pollNewsMs
-        if (pollsAreNews) pollsSentAt = clock.monotonic()
-        if (!before || hasChanged || pollsAreNews) {
-          const now = watch.sessions()
-          if (before) this.#notify(listener => listener.sessions, now, before)
-          before = now
-        }
-      } catch (error) {
-        if (!signal.aborted) log.warn('changes of sessions cannot be read', { error })
-      }
-      using either = linkSignals(signal, this.#nudge.signal)
-      await clock.sleep(checkSessionsMs, either.signal)
-      if (this.#nudge.signal.aborted) await clock.sleep(checkAfterMessageMs, signal)
+    const wait = async (ms: number, either: AbortSignal) => {
+      await clock.sleep(ms, either)
+      if (either.aborted) await clock.sleep(checkAfterMessageMs, signal)
     }
+    const failure = 'changes of sessions cannot be read'
+    const options = { name: 'session_changes', everyMs: checkSessionsMs, failure, log, signal, wait }
+    return tasks.repeat(options, async () => {
+      const hasChanged = await watch.check()
+      if (signal.aborted) return
+      const pollsAreNews = clock.monotonic() - pollsSentAt > pollNewsMs
+      if (pollsAreNews) pollsSentAt = clock.monotonic()
+      if (before && !hasChanged && !pollsAreNews) return
+      const now = watch.sessions()
+      if (before) this.#notify(listener => listener.sessions, now, before)
+      before = now
+    })
   }
 
   #notify<T extends unknown[]>(

@@ -16,6 +16,7 @@ import type { Log } from '../platform/log.ts'
 import { requestPermits as permits } from '../platform/permits.ts'
 import { nameOfProcess } from '../platform/process.ts'
 import { Bus, type Runtime } from '../platform/runtime.ts'
+import { Tasks } from '../platform/tasks.ts'
 import { Views } from '../receive/view.ts'
 import { type MediaRules, uploadRulesOf } from '../storage/media-store.ts'
 import type { PgStorageOptions } from '../storage/postgres/open.ts'
@@ -42,19 +43,23 @@ export interface GatewayOptions {
   clock?: Clock
   /** Program and first arguments of svc. Without it, this process makes no backups. */
   ownCommand?: readonly string[]
+  /** Where its tasks are registered, if more than the gateway has some. */
+  tasks?: Tasks
 }
 
 /** Creates the runtime that every room gets, and the sandbox's clock if the gateway uses a sandbox. */
-export function openRuntime({ clock, log, sandboxUrl }: GatewayOptions, closing: AbortSignal) {
+export function openRuntime({ log, sandboxUrl, ...given }: GatewayOptions, closing: AbortSignal) {
   const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(systemClock, sandboxUrl)
-  const runtime: Runtime = { clock: clock ?? sandboxClock ?? systemClock, log, closing, bus: new Bus() }
+  const clock = given.clock ?? sandboxClock ?? systemClock
+  const { tasks = new Tasks(clock) } = given
+  const runtime: Runtime = { clock, log, closing, bus: new Bus(), tasks }
   return { ...runtime, sandboxClock }
 }
 
 /** Opens the data directory: the storage and the folders of files. */
 export async function openDirectory(
   { config, oneShot = false, store: path, version }: GatewayOptions,
-  { clock, log }: Runtime,
+  { clock, log, tasks }: Runtime,
 ) {
   const { basePath } = config
   await ensurePrivateDir(basePath)
@@ -65,7 +70,7 @@ export async function openDirectory(
   const folders = { dataDir, mediaRoot, agents: localFilesOf(dataDir).agents }
   const space = new FreeSpace(basePath, config.keepFreeBytes)
   const retention = { maxAgeDays: config.storeMaxAgeDays, maxCount: config.storeMaxCount }
-  const options = { secret: config.secretKey, clock, log, ...retention }
+  const options = { secret: config.secretKey, clock, log, tasks, ...retention }
   const uploads = uploadRulesOf(config.maxUploadBytes)
   const { storage, places } =
     config.storeUrl === undefined

@@ -12,6 +12,7 @@ import type { Downloads, OpenedMedia, ShowRequest } from '../media/downloads.ts'
 import type { Uploads } from '../media/uploads.ts'
 import type { Nodes } from '../model/nodes.ts'
 import type { Clock } from '../platform/clock.ts'
+import type { Tasks } from '../platform/tasks.ts'
 import type { EventReader } from '../push/events.ts'
 import type { Subscriptions } from '../push/subscriptions.ts'
 import type { Webhooks } from '../push/webhooks.ts'
@@ -89,6 +90,8 @@ export interface Gateway {
     | 'revoke'
   >
   readonly audit: AuditStore
+  /** The work that is done in the background. */
+  readonly tasks: Pick<Tasks, 'list' | 'listFailing' | 'repeat'>
   readonly backups: Pick<Backups, 'make' | 'status'>
   readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore

@@ -205,6 +205,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       },
       withLogName(runtime, 'people'),
     ),
+    tasks: runtime.tasks,
     agents: store.agents,
     signIns: state.signIns,
     clock: runtime.clock,
@@ -217,11 +218,11 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     pollerPid: () => directory.leases.findHolder(),
     pollsSince: () => receive.pollingRole.pollsSince,
     metrics,
-    health: () => healthOf(options.version, directory, receive),
+    health: () => healthOf(options.version, directory, receive, runtime.tasks),
     async start() {
       await startRooms(rooms)
       const isPolling = () => receive.pollingRole.isPolling
-      void endExpiredKeys({ ...store, isPolling }, withLogName(runtime, 'keys'))
+      endExpiredKeys({ ...store, isPolling }, withLogName(runtime, 'keys'))
       void runtime.sandboxClock?.keepAsking(apiFetch, stop.signal)
     },
     listensAt(url, token) {

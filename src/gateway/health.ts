@@ -4,6 +4,7 @@ import { SvcError } from '../model/error.ts'
 import { isConnected, sessionStatusOf } from '../model/session.ts'
 import { flag, integer, oneOf, optional } from '../model/shapes.ts'
 import { waitForAbort } from '../platform/signals.ts'
+import type { Tasks } from '../platform/tasks.ts'
 import type { Directory } from './foundations.ts'
 import type { Receive } from './rooms.ts'
 
@@ -11,7 +12,7 @@ export const Health = Type.Object(
   {
     status: oneOf(
       ['ok', 'degraded'],
-      'degraded: the store fails or is slow, the poller is stalled, the disk is nearly full, or an account is not connected or its polls fail.',
+      'degraded: the store fails or is slow, the poller is stalled, the disk is nearly full, or an account is not connected or its polls fail, or work in the background fails.',
     ),
     version: Type.String(),
     role: oneOf(['poller', 'watcher'], 'watcher: another process polls, this one follows the store.'),
@@ -20,6 +21,11 @@ export const Health = Type.Object(
     connected: Type.Integer(),
     failing: optional(
       integer('Number of accounts whose polls have failed for 30 s or more; absent if there are none.'),
+    ),
+    failing_tasks: optional(
+      Type.Array(Type.String(), {
+        description: 'Names of the tasks in the background that fail; absent if there are none.',
+      }),
     ),
     store: oneOf(['ok', 'unavailable']),
     draining: optional(
@@ -50,6 +56,7 @@ export async function healthOf(
   version: string,
   { node, space, state, store }: Directory,
   { pollingRole, poller }: Receive,
+  tasks: Pick<Tasks, 'listFailing'>,
 ): Promise<Health> {
   // A directory that cannot be read is reported as a problem, not thrown.
   const listing = state.sessions.list().catch(error => ({ error }))
@@ -71,8 +78,14 @@ export async function healthOf(
   const disk = (await space.isLow()) ? 'low' : 'ok'
   const slow = trouble || !node || node.commitMs < slowMs ? undefined : slowError(node.commitMs)
   const said = trouble ?? slow
+  const failingTasks = tasks.listFailing().map(({ name }) => name)
   const isWell =
-    !said && !pollingRole.isPollerStalled && connected === all.length && failing === 0 && disk === 'ok'
+    !said &&
+    failingTasks.length === 0 &&
+    !pollingRole.isPollerStalled &&
+    connected === all.length &&
+    failing === 0 &&
+    disk === 'ok'
   return {
     status: isWell ? 'ok' : 'degraded',
     version,
@@ -81,6 +94,7 @@ export async function healthOf(
     sessions: all.length,
     connected,
     ...(failing > 0 && { failing }),
+    ...(failingTasks.length > 0 && { failing_tasks: failingTasks }),
     store: trouble ? 'unavailable' : 'ok',
     ...(pollingRole.isEnding && { draining: true }),
     disk,

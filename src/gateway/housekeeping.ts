@@ -3,6 +3,7 @@
  * and half-written files.
  */
 import type { Media } from '../media/media.ts'
+import { type SetAside, settingAside } from '../platform/apart.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { AgentStore } from '../storage/agents.ts'
@@ -12,8 +13,8 @@ import type { StoreMaintenance } from '../storage/store.ts'
 
 export interface HousekeepingPorts {
   sessions: Pick<SessionStore, 'sweep'>
-  upkeep: Pick<StoreMaintenance, 'prune' | 'isClockTrusted'>
-  media: Pick<Media, 'sweep'>
+  upkeep: Pick<StoreMaintenance, 'prune' | 'pruneOutbox' | 'shrink' | 'isClockTrusted'>
+  media: Pick<Media, 'uploads' | 'downloads' | 'kept'>
   outbox: Pick<Outbox, 'endStale'>
   audit: Pick<AuditStore, 'prune'>
   agents: Pick<AgentStore, 'prune'>
@@ -31,26 +32,112 @@ const turnsMs = 30 * 24 * 60 * 60_000
 /** A half-written file that did not change for this long is abandoned. */
 const leftoverMs = 60 * 60_000
 
+/** One kind of maintenance. None waits for another. */
+interface Chore {
+  readonly name: string
+  /** What the log says when it fails. */
+  readonly failure: string
+  /** It removes by age: it does nothing while the clock may be wrong. */
+  readonly needsClock?: true
+  work(setAside: SetAside): Promise<unknown>
+}
+
 export class Housekeeping {
-  readonly #ports: HousekeepingPorts
   readonly #runtime: Runtime
+  readonly #chores: readonly Chore[]
+  /** What only a process does that does not send repeatedly. */
+  readonly #sends: Chore
   #doneAt: number
-  #work: Promise<void> | undefined
+  #work: Promise<unknown> | undefined
 
   constructor(ports: HousekeepingPorts, runtime: Runtime) {
-    this.#ports = ports
     this.#runtime = runtime
     this.#doneAt = runtime.clock.monotonic()
+    this.#sends = {
+      name: 'send_ends',
+      failure: 'sends that are over were not ended',
+      work: setAside => ports.outbox.endStale(setAside),
+    }
+    this.#chores = [...this.#listRemovals(ports), ...this.#listSweeps(ports)].map(one =>
+      this.#guard(one, ports),
+    )
+  }
+
+  /** What leaves the store. */
+  #listRemovals({ agents, audit, auditMs, upkeep }: HousekeepingPorts): Chore[] {
+    const { bus, closing } = this.#runtime
+    return [
+      {
+        name: 'message_retention',
+        failure: 'messages not pruned',
+        async work(setAside) {
+          const unread = await settingAside(setAside, upkeep.prune(closing))
+          if (unread > 0) bus.notify('unreadRemoved', unread)
+        },
+      },
+      {
+        name: 'send_retention',
+        failure: 'old sends not pruned',
+        needsClock: true,
+        work: () => upkeep.pruneOutbox(),
+      },
+      {
+        name: 'audit_retention',
+        failure: 'audit log not pruned',
+        needsClock: true,
+        work: setAside => this.#pruneAll(audit, auditMs, setAside),
+      },
+      {
+        name: 'turn_retention',
+        failure: 'turns of agents not pruned',
+        needsClock: true,
+        work: setAside => this.#pruneAll(agents, turnsMs, setAside),
+      },
+      {
+        name: 'store_file',
+        failure: 'the file of the store cannot be made smaller',
+        work: () => upkeep.shrink(closing),
+      },
+    ]
+  }
+
+  /** What leaves the folders. */
+  #listSweeps({ media, sessions }: HousekeepingPorts): Chore[] {
+    const failure = 'leftover files not removed'
+    return [
+      { name: 'uploads', failure, needsClock: true, work: () => media.uploads.sweep() },
+      { name: 'downloads', failure, needsClock: true, work: () => media.downloads.sweep() },
+      { name: 'queued_files', failure, needsClock: true, work: () => media.kept.sweep() },
+      { name: 'half_written_files', failure, work: () => this.#sweepFolders(sessions) },
+    ]
+  }
+
+  #guard(chore: Chore, { upkeep }: HousekeepingPorts): Chore {
+    if (!chore.needsClock) return chore
+    const work: Chore['work'] = async setAside =>
+      (await upkeep.isClockTrusted()) ? await chore.work(setAside) : undefined
+    return { ...chore, work }
   }
 
   /** Runs maintenance at intervals until the service stops. */
   start(): void {
-    this.#work = this.#runRepeatedly()
+    const { closing: signal, log, tasks } = this.#runtime
+    const options = { everyMs, firstMs, log, signal }
+    this.#work = Promise.all(
+      this.#chores.map(({ work, ...named }) => tasks.repeat({ ...options, ...named }, work).done),
+    )
   }
 
   /** Runs maintenance once if it is due. For programs that a timer would keep alive without other work. */
   runIfDue(): void {
-    if (this.#runtime.clock.monotonic() - this.#doneAt > everyMs) this.#work = this.#runOnce()
+    const { clock, closing, log, tasks } = this.#runtime
+    if (clock.monotonic() - this.#doneAt <= everyMs) return
+    this.#doneAt = clock.monotonic()
+    const runOnce = async ({ work, ...named }: Chore) => {
+      using task = tasks.register({ ...named, everyMs, log })
+      await task.run(work, closing)
+    }
+    this.#work = Promise.all([this.#sends, ...this.#chores].map(runOnce))
   }
 
   /** Resolves when no maintenance is running. Abort `closing` first. */
@@ -58,43 +145,19 @@ export class Housekeeping {
     await this.#work
   }
 
-  async #runRepeatedly(): Promise<void> {
-    const { clock, closing, log } = this.#runtime
-    await clock.sleep(firstMs, closing)
-    await this.#sweepFolders().catch(error => log.warn('half-written files not removed', { error }))
-    while (!closing.aborted) {
-      await this.#runOnce()
-      await clock.sleep(everyMs, closing)
-    }
-  }
-
-  async #runOnce(): Promise<void> {
-    const { bus, clock, closing, log } = this.#runtime
-    const { media, outbox, upkeep } = this.#ports
-    this.#doneAt = clock.monotonic()
-    try {
-      await outbox.endStale()
-      const unread = await upkeep.prune(closing)
-      if (unread > 0) bus.notify('unreadRemoved', unread)
-    } catch (error) {
-      if (!closing.aborted) log.error('store not pruned', { error })
-    }
-    if (!(await upkeep.isClockTrusted())) return
-    await media.sweep().catch(error => log.warn('leftover files not removed', { error }))
-    const { agents, audit, auditMs } = this.#ports
-    await this.#pruneAll(audit, auditMs).catch(error => log.warn('audit log not pruned', { error }))
-    await this.#pruneAll(agents, turnsMs).catch(error => log.warn('turns of agents not pruned', { error }))
-  }
-
   /** Removes what is older, step by step. */
-  async #pruneAll(part: { prune(before: number): Promise<boolean> }, keptMs: number): Promise<void> {
+  async #pruneAll(
+    part: { prune(before: number): Promise<boolean> },
+    keptMs: number,
+    setAside: SetAside,
+  ): Promise<void> {
     const { clock, closing } = this.#runtime
-    while (!closing.aborted && (await part.prune(clock.now() - keptMs))) await clock.sleep(pauseMs, closing)
+    while (!closing.aborted && (await settingAside(setAside, part.prune(clock.now() - keptMs))))
+      await clock.sleep(pauseMs, closing)
   }
 
-  async #sweepFolders(): Promise<void> {
+  async #sweepFolders(sessions: HousekeepingPorts['sessions']): Promise<void> {
     const { clock, log } = this.#runtime
-    const { sessions } = this.#ports
     const removed = await sessions.sweep(clock.now() - leftoverMs)
     if (removed > 0) log.info('files that were left half written removed', { files: removed })
   }

@@ -133,8 +133,30 @@ export class Metrics {
     const build = createFamily('svc_build_info', 'The version that runs; always 1.', [
       [{ version: this.#ports.version }, 1],
     ])
-    const own = [...this.#listLease(), ...this.#listCertificate(), ...listProcessMetrics()]
+    const own = [
+      ...this.#listTasks(),
+      ...this.#listLease(),
+      ...this.#listCertificate(),
+      ...listProcessMetrics(),
+    ]
     return formatMetrics([build, ...counted, ...families, ...own])
+  }
+
+  #listTasks(): Family[] {
+    const all = this.#runtime.tasks.list()
+    return [
+      createFamily(
+        'svc_task_last_success_seconds',
+        'Time since a task in the background last succeeded, or since it was started.',
+        all.map(({ name, success_age_ms }) => [{ task: name }, success_age_ms / 1000]),
+      ),
+      createFamily(
+        'svc_task_failures_total',
+        'Runs of a task in the background, and rows in them, that failed.',
+        all.map(({ failures, name }) => [{ task: name }, failures]),
+        'counter',
+      ),
+    ]
   }
 
   /** Needs no database, so that a node reports that its database is away. */

@@ -1,6 +1,7 @@
 /** What svc finds when it looks at itself: for `svc doctor`, `svc status` and `svc sessions`, in the same words. */
 import { mutedAdvice, type Session } from '../model/session.ts'
 import { formatCount, formatLocalTime } from '../platform/format.ts'
+import type { FailingTask } from '../platform/tasks.ts'
 import type { BackupFailure } from '../storage/backups.ts'
 import type { WebhookProblem } from '../storage/inspection.ts'
 
@@ -79,6 +80,16 @@ export function findDoubts(session: Doubtful): Finding[] {
     )
   return found
 }
+
+/** Returns which work in the background of a process fails. */
+export const findFailingTasks = (tasks: readonly FailingTask[]): Finding[] =>
+  tasks.map(({ error, hint, name, since }) =>
+    warningFinding(
+      'task',
+      `the task ${name} in the background fails since ${formatLocalTime(since)}: ${error}`,
+      hint ?? 'Remove the cause: svc tries again by itself. The log of svc has more.',
+    ),
+  )
 
 /** Returns what is wrong with the work that svc does by itself. @param command formats a command of svc */
 export function findFailures(

@@ -1,10 +1,12 @@
 /** Summary of a data directory for `svc status`: who polls, which sessions are connected, what waits. */
 
+import { listNotes } from '../config/notes.ts'
 import { dataFiles } from '../model/data-files.ts'
 import type { NodeInfo } from '../model/nodes.ts'
 import { isConnected, mutedOf, type Session } from '../model/session.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { FailingTask } from '../platform/tasks.ts'
 import type { BackupFailure, KnownBackup } from '../storage/backups.ts'
 import type { InspectedSession, Polling, StoreStats, WebhookProblem } from '../storage/inspection.ts'
 import { explainOtherForm } from './advised-commands.ts'
@@ -15,7 +17,6 @@ import {
   openInspection,
   readClosedMark,
 } from './data-directory.ts'
-import { listNotedAddresses } from './healthz.ts'
 
 interface SessionReport extends Omit<Session, 'last_poll_at' | 'poll_error_code' | 'poll_error_quote'> {
   /** Its files exist, but the system denies reading them; `trouble` gives the reason. */
@@ -60,6 +61,8 @@ export interface StatusReport {
   approvals: number
   /** Number of sends that wait for their time; `svc outbox` lists them. */
   planned: number
+  /** Work in the background that fails, of all processes of this machine; absent if there is none. */
+  failing_tasks?: readonly FailingTask[]
   /** Webhooks that fail; absent if there are none. */
   webhooks?: WebhookProblem[]
   /** The newest backup; absent if none was made. */
@@ -100,7 +103,7 @@ export async function readStatus(options: {
     stored.listSessions().catch(storeUrl === undefined ? report('sessions') : () => undefined),
     stored.readStoreStats().catch(report(storeUrl === undefined ? dataFiles.store : 'store')),
     stored.readCluster(clock).catch(() => undefined),
-    listNotedAddresses(basePath),
+    listNotes(basePath),
   ])
   const other = stats && explainOtherForm(stats, storeUrl === undefined ? basePath : undefined)
   if (other) trouble.push(other.what)
@@ -113,7 +116,9 @@ export async function readStatus(options: {
     (storeUrl !== undefined && inspected === undefined)
   const store = other ? undefined : stats
   const polls = pollingOf(polling)
-  const service = noted.find(({ pid }) => pid === polls.pid) ?? noted[0]
+  const served = noted.filter(({ url }) => url !== '')
+  const service = served.find(({ pid }) => pid === polls.pid) ?? served[0]
+  const failingTasks = noted.flatMap(({ failing_tasks = [] }) => failing_tasks)
   const found = inspected?.sessions ?? []
   for (const { name, trouble } of found) if (trouble?.kind === 'unreadable') report(name)(trouble.error)
   const sessions = found.map((session, at) => ({
@@ -139,6 +144,7 @@ export async function readStatus(options: {
     outbox: { sends, messages, users, oldest_at: oldestAt },
     approvals: store?.asked ?? 0,
     planned: store?.planned ?? 0,
+    ...(failingTasks.length > 0 && { failing_tasks: failingTasks }),
     ...(store?.webhooks && { webhooks: store.webhooks }),
     backup: store?.backups.newest,
     backup_failure: store?.backups.failure,

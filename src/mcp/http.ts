@@ -193,6 +193,8 @@ function createStreamablePath(
     exchanges,
     countErasures: () => options.gateway.people.countErasures(),
     ids: new SessionIds(options.sessionKey ?? randomUUID()),
+    log: options.log,
+    tasks: options.gateway.tasks,
     idleMs: options.idleMs,
     confirmMs: options.confirmMs,
     after: options.after,

@@ -17,6 +17,8 @@ import {
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
+import type { Log } from '../platform/log.ts'
+import type { Tasks } from '../platform/tasks.ts'
 import { beginStream } from '../server/limits.ts'
 import { openCallsOf } from '../server/open-calls.ts'
 import {
@@ -35,6 +37,8 @@ export interface McpSessionsOptions {
   server(closed: AbortSignal, request: Request, by: Principal): McpServer
   readonly exchanges: RequestDeliveries
   readonly ids: SessionIds
+  readonly log: Log
+  readonly tasks: Pick<Tasks, 'repeat'>
   /** Same as `PeopleStore.countErasures`. */
   countErasures(): Promise<number>
   /** Overrides `defaultIdleMs` in tests. */
@@ -116,11 +120,18 @@ export class McpSessions {
   readonly #reopening = new Map<string, Promise<McpSession>>()
   /** Ids of sessions that their clients have ended. */
   readonly #ended = new Set<string>()
-  readonly #sweeping = setInterval(() => this.#sweep(), sweepEveryMs)
+  readonly #closing = new AbortController()
 
   constructor(options: McpSessionsOptions) {
     this.#options = options
-    this.#sweeping.unref()
+    const failure = 'idle sessions of MCP not ended'
+    const often = {
+      everyMs: sweepEveryMs,
+      firstMs: sweepEveryMs,
+      log: options.log,
+      signal: this.#closing.signal,
+    }
+    options.tasks.repeat({ ...often, name: 'mcp_sessions', failure }, () => this.#sweep())
   }
 
   /** Returns whether the session is open in this process and belongs to this caller. */
@@ -271,7 +282,7 @@ export class McpSessions {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#sweeping)
+    this.#closing.abort()
     await Promise.all([...this.#sessions.values()].map(session => session.close()))
   }
 

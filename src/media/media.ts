@@ -82,11 +82,4 @@ export class Media {
       await file.release()
     }
   }
-
-  /** Removes uploads older than a day, and partial files that a crash left. */
-  async sweep(): Promise<void> {
-    await this.uploads.sweep()
-    await this.downloads.sweep()
-    await this.kept.sweep()
-  }
 }

@@ -24,6 +24,13 @@ export const status = defineOperation({
     stalled: flag('Only of a watcher: the polling process shows no sign of life.'),
     poller_pid: optional(integer('Only if stalled: id of the process that holds the poll lock.')),
     store: oneOf(['ok', 'unavailable']),
+    failing_tasks: Type.Array(
+      Type.Object({ name: Type.String(), since: integer('Unix milliseconds.'), error: Type.String() }),
+      {
+        description:
+          'Work in the background that fails. A caller with a key gets no errors: they may have paths.',
+      },
+    ),
     polls_since: optional(integer('Only of a poller: since when it polls, in Unix milliseconds.')),
   }),
   async run(gateway, _input, { by, service }) {
@@ -42,6 +49,9 @@ export const status = defineOperation({
       store,
       poller_pid: stalled ? await gateway.pollerPid() : undefined,
       polls_since: gateway.pollsSince(),
+      failing_tasks: gateway.tasks
+        .listFailing()
+        .map(({ error, name, since }) => ({ name, since, error: by.grant ? '' : error })),
     }
   },
 })

@@ -6,12 +6,12 @@ import { Buffer } from 'node:buffer'
 import type { KeyObject } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import { badArgument, SvcError } from '../model/error.ts'
-import { systemClock } from './clock.ts'
 import { readOnlyFlags, rejectNonFile } from './files.ts'
 import { formatLocalTime } from './format.ts'
 import { nodeCrypto } from './lazy-crypto.ts'
 import type { Log } from './log.ts'
 import { reasonOf } from './system-error.ts'
+import type { Tasks } from './tasks.ts'
 
 /** A certificate chain and its private key, both as PEM. */
 export interface Certificate {
@@ -52,6 +52,7 @@ const maxFileBytes = 256 * 1024
 export async function followCertificate(
   files: CertificateFiles,
   log: Log,
+  tasks: Tasks,
   everyMs = readEveryMs,
 ): Promise<LiveCertificate> {
   const texts = await readFiles(files)
@@ -60,6 +61,8 @@ export async function followCertificate(
   let handled = JSON.stringify(texts)
   // Two files are not replaced together, so what is wrong is reported only the second time.
   let doubtful: string | undefined
+  /** Why what the files hold cannot be used. */
+  let wrong: unknown
   const replacing: ((next: Certificate) => Promise<void>)[] = []
   const use = async (next: Certificate) => {
     if (next.fingerprint === current.fingerprint && next.key === current.key) return
@@ -70,7 +73,11 @@ export async function followCertificate(
   const check = async () => {
     const read = await readFiles(files).catch((error: Error) => error)
     const content = read instanceof Error ? String(read) : JSON.stringify(read)
-    if (content === handled) return
+    if (content === handled) {
+      if (wrong !== undefined) throw wrong
+      return
+    }
+    wrong = undefined
     try {
       if (read instanceof Error) throw read
       await use(parseCertificate(read, files))
@@ -79,19 +86,15 @@ export async function followCertificate(
         doubtful = content
         return
       }
-      log.error('the new certificate cannot be used: the old one stays', { error })
+      wrong = error
     }
     handled = content
+    if (wrong !== undefined) throw wrong
   }
   const stop = new AbortController()
-  const follow = async () => {
-    for (;;) {
-      await systemClock.sleep(everyMs, stop.signal)
-      if (stop.signal.aborted) return
-      await check()
-    }
-  }
-  void follow()
+  const failure = 'the new certificate cannot be used: the old one stays'
+  const often = { everyMs, firstMs: everyMs, log, signal: stop.signal }
+  tasks.repeat({ ...often, name: 'certificate', failure }, check)
   return {
     get current() {
       return current

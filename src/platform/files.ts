@@ -268,18 +268,23 @@ export async function removeQuietly(path: string): Promise<void> {
  * Removes the files of a folder whose name matches `pattern` and that were last written before `before` (Unix
  * ms).
  *
+ * @throws the system's first error, after the files that could be removed are gone
  * @returns how many it removed; 0 for an absent folder
  */
 export async function sweep(folder: string, pattern: Pick<RegExp, 'test'>, before: number): Promise<number> {
   let removed = 0
-  for (const name of await readdir(folder).catch(() => [])) {
+  const failures: unknown[] = []
+  for (const name of await readdir(folder).catch(returnIfAbsent<string[]>([]))) {
     if (!pattern.test(name)) continue
     const path = join(folder, name)
     const info = await lstatOf(path)
     if (!info?.isFile() || info.mtimeMs >= before) continue
-    await rm(path, { force: true })
-    removed += 1
+    await rm(path, { force: true }).then(
+      () => removed++,
+      error => failures.push(error),
+    )
   }
+  if (failures.length > 0) throw failures[0]
   return removed
 }
 

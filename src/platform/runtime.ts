@@ -5,6 +5,7 @@
 import type { MessageKind, SentStatus } from '../model/message.ts'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
+import type { Tasks } from './tasks.ts'
 
 /** Events between the parts of a gateway, with their arguments. */
 export interface BusEvents {
@@ -47,6 +48,8 @@ export interface Runtime {
   /** Aborts when the gateway closes. */
   readonly closing: AbortSignal
   readonly bus: Bus
+  /** The work that is done in the background. */
+  readonly tasks: Tasks
 }
 
 /** Returns the runtime with a child log of this name. */

@@ -3,9 +3,11 @@
  * Only processes that poll WeChat deliver, and one for each endpoint. So no event is delivered by two processes at
  * the same time, and conversations keep their order.
  */
+import { changeApart } from '../platform/apart.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
+import type { Repetition } from '../platform/tasks.ts'
 import type { EventLog } from '../storage/events.ts'
 import { isSubscribed, type Webhook, type WebhookStore } from '../storage/webhooks.ts'
 import type { EndpointPorts, EndpointRun } from './endpoint.ts'
@@ -18,6 +20,8 @@ export interface DispatcherPorts extends Omit<EndpointPorts, 'progress' | 'disab
 
 /** Interval between reads of the endpoint list. A change of an endpoint takes effect within this time. */
 const pollIntervalMs = 500
+/** Longest wait for a commit. */
+const longestWaitMs = 30_000
 /** A batch with this many messages counts as a backlog. */
 const backlogSize = 50
 /** Minimum time between two reads of the endpoint list. */
@@ -33,8 +37,8 @@ export class WebhookDispatcher {
   #isPolling = () => false
   /** Runs that are stopping, by endpoint id. Each promise resolves when the run has ended. */
   readonly #stopping = new Map<string, Promise<void>>()
-  /** Aborted to read the endpoint list before the interval is over. */
-  #earlyPoll = new AbortController()
+  /** Reads the endpoint list. */
+  #listing: Repetition | undefined
 
   constructor(ports: DispatcherPorts, runtime: Runtime) {
     this.#ports = ports
@@ -78,62 +82,70 @@ export class WebhookDispatcher {
   }
 
   async #runDelivery(stop: AbortSignal): Promise<void> {
-    const { clock, closing, log } = this.#runtime
+    const { closing, log, tasks } = this.#runtime
     using stopOrClose = linkSignals(stop, closing)
     const { signal } = stopOrClose
-    const endpointLoop = this.#pollEndpoints(signal)
-    while (!signal.aborted) {
-      try {
-        // Without an endpoint, do not wait for commits: that would slow down each send.
-        if (this.#runs.size === 0) await clock.sleep(pollIntervalMs, signal)
-        else await this.#waitForCommit(signal)
-      } catch (error) {
-        if (signal.aborted) break
-        log.warn('events cannot be read', { error })
-        await clock.sleep(5000, signal)
-      }
-    }
-    await endpointLoop
+    this.#listing = this.#pollEndpoints(signal)
+    const failure = 'events cannot be read'
+    const name = 'webhook_events'
+    const following = tasks.repeat(
+      { name, everyMs: longestWaitMs, retryMs: () => 5000, failure, log, signal },
+      // Without an endpoint, do not wait for commits: that would slow down each send.
+      () => (this.#runs.size === 0 ? pollIntervalMs : this.#waitForCommit(signal)),
+    )
+    await Promise.all([this.#listing.done, following.done])
     for (const id of this.#runs.keys()) this.#stopRun(id)
     await Promise.all(this.#stopping.values())
   }
 
-  /** Tells all runs to read the log, then waits for the next commit. */
-  async #waitForCommit(signal: AbortSignal): Promise<void> {
+  /** Tells all runs to read the log, then waits for the next commit. @returns 0: do so again at once */
+  async #waitForCommit(signal: AbortSignal): Promise<number> {
     const { events } = this.#ports
     await this.#pacer.waitForPauseEnd(signal)
     const head = await events.getHead()
     for (const run of this.#runs.values()) run.onNewEvents()
-    await events.wait(head, 30_000, signal)
+    await events.wait(head, longestWaitMs, signal)
     // There is no new event: perhaps an endpoint was changed. Read the endpoint list now.
-    if ((await events.getHead()) === head) this.#earlyPoll.abort()
+    if ((await events.getHead()) === head) this.#listing?.nudge()
+    return 0
   }
 
   /** Reads the endpoint list again and again, and starts, updates and stops runs. */
-  async #pollEndpoints(signal: AbortSignal): Promise<void> {
-    const { clock, log } = this.#runtime
+  #pollEndpoints(signal: AbortSignal): Repetition {
+    const { clock, log, tasks } = this.#runtime
     const { webhooks } = this.#ports
-    for (let hasTakenOver = false, failures = 0; !signal.aborted; ) {
-      this.#earlyPoll = new AbortController()
-      let waitMs = pollIntervalMs
-      try {
+    let hasTakenOver = false
+    return tasks.repeat(
+      {
+        name: 'webhooks',
+        everyMs: pollIntervalMs,
+        retryMs: failures => backoffMs(failures, pollIntervalMs),
+        failure: 'webhooks cannot be read',
+        log,
+        signal,
+        async wait(ms, either) {
+          await clock.sleep(ms, either)
+          await clock.sleep(minPollGapMs, signal)
+        },
+      },
+      async setAside => {
         const all = await webhooks.list()
         // Without endpoints, nothing is written.
         const own = all.length > 0 ? await this.#takeOver(hasTakenOver) : new Set<string>()
         // An endpoint that another process delivers for now is treated like a paused one: running deliveries finish.
         const isOwn = ({ id }: Webhook) => own.has(id)
         await this.#updateRuns(all.map(webhook => (isOwn(webhook) ? webhook : { ...webhook, paused: true })))
-        await this.#endSubscriptions(all.filter(isOwn))
+        for (const webhook of all.filter(isOwn))
+          setAside(
+            ...(await changeApart(
+              [webhook],
+              ({ id }) => `webhook ${id}`,
+              () => this.#endSubscription(webhook),
+            )),
+          )
         hasTakenOver = true
-        failures = 0
-      } catch (error) {
-        waitMs = backoffMs(failures++, pollIntervalMs)
-        if (!signal.aborted) log.warn('webhooks cannot be read', { error, retryInMs: Math.round(waitMs) })
-      }
-      using either = linkSignals(signal, this.#earlyPoll.signal)
-      await clock.sleep(waitMs, either.signal)
-      await clock.sleep(minPollGapMs, signal)
-    }
+      },
+    )
   }
 
   #takeOver(isAgain: boolean): Promise<ReadonlySet<string>> {
@@ -164,20 +176,18 @@ export class WebhookDispatcher {
       if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#startRun(webhook, EndpointRun))
   }
 
-  /** Removes subscriptions that are over. If the key ended, the receiver gets one last message. */
-  async #endSubscriptions(webhooks: readonly Webhook[]): Promise<void> {
+  /** Removes a subscription that is over. If the key ended, the receiver gets one last message. */
+  async #endSubscription(webhook: Webhook): Promise<void> {
     const now = this.#runtime.clock.now()
-    for (const webhook of webhooks) {
-      const { disabled, expires_at = 0, id, subscription } = webhook
-      const isRevoked = disabled?.code === 'key_revoked'
-      const isOver = subscription !== undefined && (isRevoked || expires_at <= now)
-      // A delivery that still runs is aborted first.
-      if (!isOver || this.#runs.has(id) || this.#stopping.has(id)) continue
-      const isRemoved = await this.#ports.webhooks.remove(id)
-      if (!isRemoved || !isSubscribed(webhook, now)) continue
-      const { sendTerminated } = await import('./envelopes.ts')
-      void sendTerminated(webhook, this.#ports.callbacks, this.#runtime)
-    }
+    const { disabled, expires_at = 0, id, subscription } = webhook
+    const isRevoked = disabled?.code === 'key_revoked'
+    const isOver = subscription !== undefined && (isRevoked || expires_at <= now)
+    // A delivery that still runs is aborted first.
+    if (!isOver || this.#runs.has(id) || this.#stopping.has(id)) return
+    const isRemoved = await this.#ports.webhooks.remove(id)
+    if (!isRemoved || !isSubscribed(webhook, now)) return
+    const { sendTerminated } = await import('./envelopes.ts')
+    void sendTerminated(webhook, this.#ports.callbacks, this.#runtime)
   }
 
   /**
@@ -190,7 +200,7 @@ export class WebhookDispatcher {
     this.#runs.delete(id)
     const ended = run.stop().finally(() => {
       this.#stopping.delete(id)
-      this.#earlyPoll.abort()
+      this.#listing?.nudge()
     })
     this.#stopping.set(id, ended)
   }

@@ -6,7 +6,7 @@
 import type { SessionChange } from '../model/event.ts'
 import { isConnected, type Session, sessionStatusOf } from '../model/session.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { linkSignals } from '../platform/signals.ts'
+import type { Repetition } from '../platform/tasks.ts'
 import type { EventLog, NewEvent } from '../storage/events.ts'
 import type { SessionReader, SessionRecord } from '../storage/state.ts'
 
@@ -38,9 +38,7 @@ export class SessionEventWriter {
   readonly #candidates = new Set<string>()
   /** True if the log has all changes. */
   #isUpToDate = false
-  /** Aborted to check before the interval is over. */
-  #earlyPoll = new AbortController()
-  #running: Promise<void> | undefined
+  #running: Repetition | undefined
 
   constructor(ports: SessionEventPorts, runtime: Runtime) {
     this.#ports = ports
@@ -49,29 +47,22 @@ export class SessionEventWriter {
 
   start(): void {
     if (this.#running) return
+    const { bus, closing: signal, log, tasks } = this.#runtime
+    const failure = 'session events cannot be written for now'
+    this.#running = tasks.repeat(
+      { name: 'session_events', everyMs: pollIntervalMs, failure, log, signal },
+      async () => {
+        if (this.#ports.isPolling()) await this.#publishChanges()
+        else this.#isUpToDate = false
+      },
+    )
     for (const event of ['sessionsChanged', 'roleChanged'] as const)
-      this.#runtime.bus.on(event, () => this.#earlyPoll.abort())
-    this.#running = this.#run()
+      bus.on(event, () => this.#running?.nudge())
   }
 
   /** Resolves when no more events are written, after the gateway started to close. */
   async waitForEnd(): Promise<void> {
-    await this.#running
-  }
-
-  async #run(): Promise<void> {
-    const { clock, closing, log } = this.#runtime
-    while (!closing.aborted) {
-      this.#earlyPoll = new AbortController()
-      try {
-        if (this.#ports.isPolling()) await this.#publishChanges()
-        else this.#isUpToDate = false
-      } catch (error) {
-        if (!closing.aborted) log.warn('session events cannot be written for now', { error })
-      }
-      using either = linkSignals(closing, this.#earlyPoll.signal)
-      await clock.sleep(pollIntervalMs, either.signal)
-    }
+    await this.#running?.done
   }
 
   async #publishChanges(): Promise<void> {

@@ -12,6 +12,7 @@ import { formatCount } from '../platform/format.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
+import type { Repetition } from '../platform/tasks.ts'
 import type { Lease } from '../storage/leases.ts'
 import type { SessionChanges, SessionRecord } from '../storage/state.ts'
 import { ProxyLimits } from './gateway-limits.ts'
@@ -49,13 +50,14 @@ export class Poller {
   /** Whether the session files were read in this run. */
   #isRead = false
   #isLimitLogged = false
-  #nudge = new AbortController()
+  /** Reads the sessions to poll. */
+  #listing: Repetition | undefined
   readonly #limits = new ProxyLimits()
 
   constructor(ports: PollerPorts, runtime: Runtime) {
     this.#ports = ports
     this.#runtime = runtime
-    runtime.bus.on('sessionsChanged', () => this.#nudge.abort())
+    runtime.bus.on('sessionsChanged', () => this.#listing?.nudge())
   }
 
   /** Returns the Unix ms of the last answer to a poll of that login. */
@@ -93,7 +95,7 @@ export class Poller {
   ): Promise<void> {
     using ended = linkSignals(stop, lease.lost)
     const { signal } = ended
-    const { log } = this.#runtime
+    const { log, tasks } = this.#runtime
     const run: PollRun = {
       oneCycle,
       stopping: signal,
@@ -106,42 +108,39 @@ export class Poller {
     let revision: number | undefined
     // At once: the loop below may wait for a database that does not answer.
     const endPolls = () => {
-      this.#nudge.abort()
       const reason = lease.isShared ? pollingContinues : undefined
       for (const sessionPoller of this.#sessionPollers.values())
         if (stop.aborted) sessionPoller.end(reason)
         else void sessionPoller.leave(reason, arrivalMs)
     }
     signal.addEventListener('abort', endPolls, { once: true })
+    const often = { everyMs: checkEveryMs, log, signal }
+    const wait = (ms: number, either: AbortSignal) => lease.waitForChange(ms, either)
     const watching = this.#watch(signal)
-    while (!signal.aborted) {
-      this.#nudge = new AbortController()
-      try {
-        const owned = await lease.listOwned(revision)
-        const ending = this.#loopsOf(owned.changed)
-        const hasOthers = this.#adjust(owned.changed, run)
-        for (const [name, loop] of ending) void this.#track(loop.then(() => lease.giveUp(name)))
-        // Another process may have made, removed or renamed a session.
-        if (hasOthers && revision !== undefined) this.#runtime.bus.notify('sessionsChanged')
-        revision = owned.revision
-        this.#isRead = true
-      } catch (error) {
-        log.error('sessions to poll cannot be read', { error })
-      }
-      if (!signal.aborted) await lease.waitForChange(checkEveryMs, this.#nudge.signal)
-    }
-    await Promise.all([...this.#loops, watching])
+    const failure = 'sessions to poll cannot be read'
+    this.#listing = tasks.repeat({ ...often, name: 'polled_sessions', failure, wait }, async () => {
+      const owned = await lease.listOwned(revision)
+      const ending = this.#loopsOf(owned.changed)
+      const hasOthers = this.#adjust(owned.changed, run)
+      for (const [name, loop] of ending) void this.#track(loop.then(() => lease.giveUp(name)))
+      // Another process may have made, removed or renamed a session.
+      if (hasOthers && revision !== undefined) this.#runtime.bus.notify('sessionsChanged')
+      revision = owned.revision
+      this.#isRead = true
+    })
+    await Promise.all([this.#listing.done, watching.done])
+    await Promise.all(this.#loops)
     for (const map of [this.#owned, this.#sessionPollers, this.#endedLogins]) map.clear()
   }
 
-  async #watch(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#runtime
+  #watch(signal: AbortSignal): Repetition {
+    const { clock, log, tasks } = this.#runtime
     const watchdog = new Watchdog(clock)
-    while (!signal.aborted) {
+    const failure = 'polls are not watched'
+    return tasks.repeat({ name: 'poll_watchdog', everyMs: checkEveryMs, failure, log, signal }, () => {
       for (const sessionPoller of watchdog.findOverdue(this.#sessionPollers.values()))
         this.#endOverdue(sessionPoller)
-      await clock.sleep(checkEveryMs, signal)
-    }
+    })
   }
 
   /** Ends a loop that waits for something overdue. The next check restarts it. */

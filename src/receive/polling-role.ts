@@ -4,6 +4,7 @@
  */
 import { SvcError } from '../model/error.ts'
 import type { Runtime } from '../platform/runtime.ts'
+import { linkSignals } from '../platform/signals.ts'
 import type { Lease, Leases } from '../storage/leases.ts'
 import type { Poller } from './poller.ts'
 
@@ -97,8 +98,6 @@ export class PollingRole {
 
   async #run(first: Lease | undefined): Promise<void> {
     const { signal } = this.#stop
-    /** The last logged reason why there is no lease. */
-    let loggedError: string | undefined
     for (let lease = first; !signal.aborted; ) {
       if (lease) {
         this.#lease = lease
@@ -109,20 +108,27 @@ export class PollingRole {
         this.#become('watcher')
         if (!signal.aborted) this.#runtime.log.warn('poll lock lost; following the store')
       }
-      await this.#runtime.clock.sleep(tryEveryMs, signal)
-      if (signal.aborted) return
-      try {
-        lease = await this.#ports.leases.join()
-        if (loggedError !== undefined) this.#runtime.log.info('poll lock can be tried again')
-        loggedError = undefined
-        if (lease) this.#runtime.log.info('the poller is gone; polling from here')
-        else await this.#watch()
-      } catch (error) {
-        lease = undefined
-        if (loggedError === String(error)) continue
-        loggedError = String(error)
-        this.#runtime.log.error('poll lock cannot be tried', { error })
-      }
+      lease = await this.#waitForLease()
     }
+  }
+
+  /** @returns undefined if this process is asked to stop */
+  async #waitForLease(): Promise<Lease | undefined> {
+    const { log, tasks } = this.#runtime
+    const found = new AbortController()
+    using ended = linkSignals(this.#stop.signal, found.signal)
+    const often = { everyMs: tryEveryMs, firstMs: tryEveryMs, log, signal: ended.signal }
+    let lease: Lease | undefined
+    const trying = tasks.repeat(
+      { ...often, name: 'poll_lock', failure: 'poll lock cannot be tried' },
+      async () => {
+        lease = await this.#ports.leases.join()
+        if (!lease) return await this.#watch()
+        log.info('the poller is gone; polling from here')
+        found.abort()
+      },
+    )
+    await trying.done
+    return lease
   }
 }

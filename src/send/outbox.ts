@@ -16,6 +16,7 @@ import {
   parsePrincipal,
   scopeOf,
 } from '../model/principal.ts'
+import { changeApart, type SetAside, settingAside } from '../platform/apart.ts'
 import { createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -72,9 +73,10 @@ const expiryReasons: ExpiryReasons = {
 export class Outbox {
   readonly #ports: OutboxPorts
   readonly #runtime: Runtime
-  #running: Promise<void> | undefined
+  #running: Promise<unknown> | undefined
+  /** Why lanes could not be sent from since the last check. */
+  readonly #failures = new Map<string, unknown>()
   #renewedAt = 0
-  #isFailing = false
   /** Whether this process polls. If so, it sends what waits. */
   #isPoller = false
   /** When to check a lane again (`monotonic`), by lane. A lane that is missing waits for its user. */
@@ -90,7 +92,8 @@ export class Outbox {
     const { bus } = runtime
     bus.on('committed', ({ session, messages }) => {
       const users = [...new Set(messages.map(({ from_user }) => from_user))]
-      if (!runtime.closing.aborted) void this.#runGuarded(() => this.#checkLanesOf({ session, users }))
+      if (!runtime.closing.aborted)
+        void this.#guard(`session ${session}`, () => this.#checkLanesOf({ session, users }))
     })
     bus.on('roleChanged', role => {
       this.#isPoller = role === 'poller'
@@ -220,23 +223,25 @@ export class Outbox {
   }
 
   /** Ends the sends that waited too long, and those of dead processes, and lets those go whose time has come. */
-  async endStale(): Promise<void> {
+  async endStale(setAside: SetAside): Promise<void> {
     const { clock, log } = this.#runtime
     const { media, store } = this.#ports
     // While the clock is not trusted (it may be set ahead), nothing is ended because of its age.
     const trusted = await store.maintenance.isClockTrusted()
-    const lost = await store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
+    const reaped = store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
+    const lost = await settingAside(setAside, reaped)
     if (lost > 0) log.warn('sends of a process that died are unknown', { messages: lost })
-    const due = await store.outbox.expire(trusted ? expiryReasons : undefined)
+    const due = await settingAside(setAside, store.outbox.expire(trusted ? expiryReasons : undefined))
     for (const { entry, ended, files, isLetGo } of due) {
       const lane = entry.parts[0]?.lane
       if (isLetGo && lane !== undefined) {
         // Retention may have removed its row. Then no event says that something waits in the lane.
-        void this.#runGuarded(() => this.#ports.worker.flush({ id: lane, session: entry.session }))
+        void this.#flush({ id: lane, session: entry.session })
         continue
       }
       log.warn('queued send given up: it could not go in time', { outbox: entry.id, messages: ended })
-      await media.kept.discard(files)
+      const discard = () => media.kept.discard(files)
+      setAside(...(await changeApart([entry.id], id => `files of send ${id}`, discard)))
     }
   }
 
@@ -250,31 +255,35 @@ export class Outbox {
     await this.#running
   }
 
-  async #run(): Promise<void> {
-    const { clock, closing } = this.#runtime
-    while (!closing.aborted) {
-      await this.#runGuarded(async () => {
-        await this.#renew()
-        await this.endStale()
+  #run(): Promise<unknown> {
+    const { closing: signal, log, tasks } = this.#runtime
+    const often = { everyMs: checkEveryMs, failure: 'outbox not looked after', log, signal }
+    const repeated = [
+      tasks.repeat({ ...often, name: 'send_claims' }, setAside => this.#renew(setAside)),
+      tasks.repeat({ ...often, name: 'send_ends' }, setAside => this.endStale(setAside)),
+      tasks.repeat({ ...often, name: 'sends' }, async setAside => {
+        setAside(...[...this.#failures].map(([row, error]) => ({ row, error })))
+        this.#failures.clear()
         if (this.#isPoller) await this.#checkLanes()
-      })
-      await clock.sleep(checkEveryMs, closing)
-    }
+      }),
+    ]
+    return Promise.all(repeated.map(({ done }) => done))
   }
 
   /** Renews the lanes that this process sends from, polling or not: an upload may take longer than a lease. */
-  async #renew(): Promise<void> {
+  async #renew(setAside: SetAside): Promise<void> {
     const { store, worker } = this.#ports
     const now = this.#runtime.clock.monotonic()
     if (now - this.#renewedAt <= renewEveryMs) return
     this.#renewedAt = now
-    for (const lane of worker.runningFlushes.keys()) await store.outbox.claim(lane)
+    for (const lane of worker.runningFlushes.keys())
+      setAside(...(await changeApart([lane], laneName, () => store.outbox.claim(lane))))
   }
 
   /** Starts work on the lanes of users who have written. */
   async #checkLanesOf(of: LaneFilter['of']): Promise<void> {
     const { rules, store, worker } = this.#ports
-    await this.#renew()
+    await this.#renew(this.#note)
     const { lanes } = await store.outbox.listWaiting(rules, { of })
     const flushes = lanes.flatMap(({ id }) => worker.runningFlushes.get(id) ?? [])
     await this.#startLanes(lanes)
@@ -297,9 +306,12 @@ export class Outbox {
     // lanes.
     for (const id of ids) this.#dueAt.delete(id)
     const changed = isWhole ? undefined : { ids, since: this.#revision }
-    const { lanes, revision } = await store.outbox.listWaiting(rules, changed)
-    this.#revision = revision
-    await this.#startLanes(lanes)
+    const found = await store.outbox.listWaiting(rules, changed).catch(error => {
+      this.#fullCheckAt = 0
+      throw error
+    })
+    this.#revision = found.revision
+    await this.#startLanes(found.lanes)
   }
 
   /** Sends what may go in these lanes, and notes when to check each again. */
@@ -308,7 +320,10 @@ export class Outbox {
     const turn = createYield(clock)
     for (const lane of lanes) {
       await turn()
-      const waitMs = await this.#startLane(lane)
+      let waitMs: number | undefined
+      await this.#guard(laneName(lane.id), async () => {
+        waitMs = await this.#startLane(lane)
+      })
       if (waitMs === undefined) continue
       const at = clock.monotonic() + waitMs
       // A check that began later may have set a newer time.
@@ -326,23 +341,35 @@ export class Outbox {
     if (isPaused(lane, now)) return not_before - now
     if (verdict.go === 'no') return waitMsOf(verdict, rules)
     if (!(await botOf(state, session))) return loginCheckMs
-    void this.#runGuarded(() => worker.flush(lane))
+    void this.#flush(lane)
     return 0
   }
 
-  /** Runs `work`. Logs the first error of a series; the next check tries again. */
-  async #runGuarded(work: () => Promise<void> | void): Promise<void> {
+  #flush(lane: Parameters<Worker['flush']>[0]): Promise<void> {
+    return this.#guard(laneName(lane.id), () => this.#ports.worker.flush(lane))
+  }
+
+  /** Runs `work` for one lane, or for those of a session. If it fails, the next check covers all lanes. */
+  async #guard(row: string, work: () => Promise<void>): Promise<void> {
     try {
       await work()
-      this.#isFailing = false
     } catch (error) {
       if (this.#runtime.closing.aborted) return
       this.#fullCheckAt = 0
-      if (!this.#isFailing) this.#runtime.log.error('outbox not looked after', { error })
-      this.#isFailing = true
+      this.#note({ row, error })
+    }
+  }
+
+  /** Keeps failures for the next check, which reports them. */
+  readonly #note: SetAside = (...failures) => {
+    for (const { error, row } of failures) {
+      if (this.#running) this.#failures.set(row, error)
+      else this.#runtime.log.error('outbox not looked after', { row, error })
     }
   }
 }
+
+const laneName = (id: number): string => `lane ${id}`
 
 /** Returns until when an entry waits at most (Unix ms). */
 const endOf = ({

@@ -227,6 +227,7 @@ export interface AgentStore {
    * durable.
    *
    * @returns whether there may be more
+   * @throws RowsFailedError with that
    */
   prune(before: number): Promise<boolean>
 }

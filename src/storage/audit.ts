@@ -35,6 +35,7 @@ export interface AuditStore {
    * Removes some of the lines before a time (Unix ms), oldest first.
    *
    * @returns whether there may be more of them
+   * @throws RowsFailedError with that
    */
   prune(before: number): Promise<boolean>
 }

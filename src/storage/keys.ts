@@ -164,6 +164,7 @@ export interface KeyStore {
    * indexed read if there are none.
    *
    * @returns ids of the keys that ended
+   * @throws RowsFailedError with these
    */
   endExpired(at: number): Promise<string[]>
 

@@ -479,6 +479,7 @@ interface OutboxMaintenance {
    * those that wait for an approval get the reason `unasked`. Without reasons, for a clock that is not trusted, it ends none.
    *
    * @returns the entries that had a waiting part, and those that were let go
+   * @throws RowsFailedError with these
    */
   expire(reasons?: ExpiryReasons): Promise<EndedEntry[]>
 
@@ -489,6 +490,7 @@ interface OutboxMaintenance {
    * that is not trusted, only dead processes count.
    *
    * @returns how many parts became `unknown`; their files are left to `MediaStore.sweep`
+   * @throws RowsFailedError with that
    */
   reap(before: number): Promise<number>
 }

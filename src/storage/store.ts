@@ -27,6 +27,8 @@
  *   `seen` compares again; a send without a key may be queued twice if it is repeated. After `close` the
  *   methods of `Store` reject with `shutting_down`, waits end, and nothing calls other methods. Further
  *   errors are named at the methods.
+ * - **A row for itself.** A method with RowsFailedError changes many rows that have nothing to do with each other. A row that
+ *   cannot be changed is in the error, and all others are changed.
  * - **Names of sessions.** Filters compare names by `sessionKeyOf` and select all sessions with that name
  *   (`ReadFilter`). Methods that write or count for one session take its name as `SessionStore` spells it.
  * - **Times and sizes.** Times are Unix ms by the clock that the engine was opened with. Characters are
@@ -432,6 +434,17 @@ export interface StoreMaintenance {
    * process may call it at any time. Consumers that lose unread messages are named in the log of the process.
    *
    * @returns how many such messages were removed, counted for each consumer
+   * @throws RowsFailedError with that
    */
   prune(signal?: AbortSignal): Promise<number>
+
+  /** Removes entries of the outbox that answer for nothing any more. @throws RowsFailedError */
+  pruneOutbox(): Promise<void>
+
+  /**
+   * Gives space that `prune` freed back to the file system, in such steps, if no server of the engine does that.
+   *
+   * @throws SvcError if another program keeps the files large
+   */
+  shrink(signal?: AbortSignal): Promise<void>
 }

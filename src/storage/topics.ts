@@ -168,12 +168,17 @@ export interface TopicStore {
    */
   claim(bulletin: NewBulletin, version: number): Promise<boolean>
 
-  /** Takes the bulletins that no process sends. @param own those that this process is sending: it renews its claim */
+  /**
+   * Takes the bulletins that no process sends.
+   *
+   * @param own those that this process is sending: it renews its claim
+   * @throws RowsFailedError with these
+   */
   takeOver(own: readonly string[]): Promise<StoredBulletin[]>
 
   /** Ends a bulletin. `undone`: its notices wait again. @param withoutMedia their files are given up */
   settle(id: string, outcome: 'sent' | 'unknown' | 'undone', withoutMedia?: boolean): Promise<void>
 
-  /** Counts what ran out of time, and forgets what nothing depends on any more. */
+  /** Counts what ran out of time, and forgets what nothing depends on any more. @throws RowsFailedError */
   expire(): Promise<void>
 }

@@ -6,6 +6,7 @@ import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { keyKnownMs, type SendResult } from '../model/message.ts'
 import type { KnownUser } from '../model/session.ts'
+import { changeApart, type SetAside, settingAside } from '../platform/apart.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Sender } from '../send/send.ts'
@@ -48,9 +49,7 @@ export class Bulletins {
   readonly #heldUntil = new Map<string, number>()
   /** Bulletins that this process is sending, by their ids. */
   readonly #running = new Map<string, Promise<void>>()
-  #expiredAt = Number.NEGATIVE_INFINITY
-  #tookOverAt = Number.NEGATIVE_INFINITY
-  #work: Promise<void> | undefined
+  #work: Promise<unknown> | undefined
 
   constructor(ports: BulletinPorts, runtime: Runtime) {
     this.#ports = ports
@@ -62,7 +61,21 @@ export class Bulletins {
 
   /** Sends while this process polls, until the gateway closes. */
   start(isPolling: () => boolean): void {
-    this.#work = this.#run(isPolling)
+    const { closing: signal, log, tasks } = this.#runtime
+    const repeat = (
+      name: string,
+      everyMs: number,
+      failure: string,
+      work: (setAside: SetAside) => Promise<void>,
+    ) =>
+      tasks.repeat({ name, everyMs, firstMs: lookEveryMs, failure, log, signal }, async setAside => {
+        if (isPolling()) await work(setAside)
+      }).done
+    this.#work = Promise.all([
+      repeat('topics', lookEveryMs, 'topics cannot be looked up', setAside => this.look(setAside)),
+      repeat('bulletins', lookAgainMs, 'bulletins are not taken over', setAside => this.takeOver(setAside)),
+      repeat('notices', expireEveryMs, 'old notices are not removed', () => this.#ports.topics.expire()),
+    ])
   }
 
   /** Resolves when nothing is being sent any more. Abort `closing` first. */
@@ -76,40 +89,25 @@ export class Bulletins {
     await Promise.all(this.#running.values())
   }
 
-  async #run(isPolling: () => boolean): Promise<void> {
-    const { clock, closing, log } = this.#runtime
-    while (!closing.aborted) {
-      await clock.sleep(lookEveryMs, closing)
-      if (closing.aborted || !isPolling()) continue
-      await this.look().catch(error => log.warn('topics cannot be looked up', { error }))
-    }
-  }
-
   /** Looks once what may go, and begins to send it. */
-  async look(): Promise<void> {
+  async look(setAside: SetAside): Promise<void> {
     const { topics } = this.#ports
     const { clock } = this.#runtime
-    if (clock.monotonic() - this.#expiredAt > expireEveryMs) {
-      await topics.expire()
-      this.#expiredAt = clock.monotonic()
-    }
-    await this.#takeOver()
     for (const { version, ...person } of await topics.listPersons()) {
       const key = keyOf(person)
       const looked = this.#looked.get(key)
       const now = clock.now()
       const isNew = looked?.version !== version || looked.next <= now || looked.next > now + lookAgainMs
-      if (isNew && !((this.#heldUntil.get(key) ?? 0) > now)) await this.#lookAt(person, version)
+      if (!isNew || (this.#heldUntil.get(key) ?? 0) > now) continue
+      const nameOf = ({ session, user_id }: TopicPerson) => `topics of ${user_id} in ${session}`
+      setAside(...(await changeApart([person], nameOf, () => this.#lookAt(person, version))))
     }
   }
 
   /** Renews what this process is sending, and goes on with what nobody sends. */
-  async #takeOver(): Promise<void> {
-    const { clock } = this.#runtime
-    if (clock.monotonic() - this.#tookOverAt < lookAgainMs) return
-    this.#tookOverAt = clock.monotonic()
-    for (const bulletin of await this.#ports.topics.takeOver([...this.#running.keys()]))
-      this.#begin(bulletin, true)
+  async takeOver(setAside: SetAside): Promise<void> {
+    const taken = this.#ports.topics.takeOver([...this.#running.keys()])
+    for (const bulletin of await settingAside(setAside, taken)) this.#begin(bulletin, true)
   }
 
   async #lookAt(person: TopicPerson, version: number): Promise<void> {

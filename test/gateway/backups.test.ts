@@ -5,12 +5,12 @@ import { mkdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { Backups } from '../../src/gateway/backups.ts'
 import { SvcError } from '../../src/model/error.ts'
-import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import type { BackupStore } from '../../src/storage/backups.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { runtimeOf } from '../support/runtime.ts'
 import { storeInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 
@@ -53,7 +53,7 @@ function setUp({
       },
       isPolling: () => state.polls,
     },
-    { clock, bus, closing: closing.signal, log: silentLog },
+    runtimeOf({ clock, bus, closing: closing.signal }),
   )
   return {
     backups,
@@ -255,7 +255,7 @@ test('without a folder a call is told how to get one', async () => {
   const { backups: known, events } = storeInMemory()
   const backups = new Backups(
     { backups: known, events, schedule: undefined, make: undefined, isPolling: () => true },
-    { clock: testClock(), bus: new Bus(), closing: new AbortController().signal, log: silentLog },
+    runtimeOf({ clock: testClock() }),
   )
   expect(await failure(backups.make())).toMatchObject({
     code: 'invalid_arguments',

@@ -98,6 +98,7 @@ type Passed =
   | 'nodes'
   | 'pollerPid'
   | 'pollsSince'
+  | 'tasks'
 /** A call of each method, without the ids of others. A new method needs one here. */
 type Walk = { [R in Exclude<keyof Gateway, Passed>]: { [M in keyof Gateway[R]]: () => unknown } }
 

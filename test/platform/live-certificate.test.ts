@@ -10,7 +10,9 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { type Certificate, followCertificate } from '../../src/platform/certificate.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { createLog } from '../../src/platform/log.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { hasOpenssl, makePair, openssl, type Pair } from '../support/certificate.ts'
 import { folderOfFile, folderOfTest } from '../support/folder.ts'
 import { until } from '../support/until.ts'
@@ -31,6 +33,7 @@ async function follow(pair: Pair) {
   const live = await followCertificate(
     pair,
     createLog('DEBUG', line => logged.push(line), 'text'),
+    new Tasks(systemClock),
     everyMs,
   )
   live.onReplace(async next => void replaced.push(next))

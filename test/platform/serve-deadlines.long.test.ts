@@ -5,8 +5,10 @@ import { connect as connectPlain, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { connect as connectSecure } from 'node:tls'
 import { followCertificate, type LiveCertificate } from '../../src/platform/certificate.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { serve } from '../../src/platform/serve.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { until } from '../support/until.ts'
 import { certificate, privateKey } from './certificate.ts'
@@ -17,7 +19,7 @@ async function openCertificate(): Promise<LiveCertificate> {
   const files = { cert: join(folder, 'a.crt'), key: join(folder, 'a.key') }
   writeFileSync(files.cert, certificate)
   writeFileSync(files.key, privateKey)
-  return followCertificate(files, silentLog)
+  return followCertificate(files, silentLog, new Tasks(systemClock))
 }
 
 test.each(['http', 'https'])(

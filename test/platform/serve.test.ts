@@ -5,9 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectSecure } from 'node:tls'
 import { followCertificate } from '../../src/platform/certificate.ts'
+import { systemClock } from '../../src/platform/clock.ts'
 import { waitUntilWritten } from '../../src/platform/flush.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { type RunningServer, type ServeOptions, serve } from '../../src/platform/serve.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { certificate, privateKey } from './certificate.ts'
@@ -16,7 +18,7 @@ const folder = folderOfFile()
 const files = { cert: join(folder, 'a.crt'), key: join(folder, 'a.key') }
 writeFileSync(files.cert, certificate)
 writeFileSync(files.key, privateKey)
-const live = await followCertificate(files, silentLog)
+const live = await followCertificate(files, silentLog, new Tasks(systemClock))
 afterAll(() => live.close())
 
 const running: RunningServer[] = []

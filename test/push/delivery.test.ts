@@ -4,7 +4,6 @@ import { expect, onTestFinished, test } from 'bun:test'
 import { brotliCompressSync, zstdCompressSync } from 'node:zlib'
 import { SvcError } from '../../src/model/error.ts'
 import { owner } from '../../src/model/principal.ts'
-import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import { WebhookDispatcher } from '../../src/push/delivery.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
@@ -15,6 +14,7 @@ import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { freePort } from '../support/port.ts'
+import { runtimeOf } from '../support/runtime.ts'
 import { letStoreAnswer } from '../support/shared-store.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
@@ -308,7 +308,7 @@ async function withProcesses(url: string, paths: readonly string[], data = async
   const open = async (polls = () => true) => {
     const delivery = new WebhookDispatcher(
       { ...ports, webhooks: await webhooksOf() },
-      { clock, log: silentLog, closing, bus },
+      runtimeOf({ clock, closing, bus }),
     )
     delivery.start(polls)
     return delivery

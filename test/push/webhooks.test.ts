@@ -2,13 +2,13 @@
 import { expect, test } from 'bun:test'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import { createLog } from '../../src/platform/log.ts'
-import { Bus, type Runtime } from '../../src/platform/runtime.ts'
 import { type DispatcherPorts, WebhookDispatcher } from '../../src/push/delivery.ts'
 import { createSignedLink } from '../../src/push/signature.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import { callbackPorts } from '../support/callbacks.ts'
 import { testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
+import { runtimeOf } from '../support/runtime.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 
@@ -105,15 +105,9 @@ test('where there is no webhook nothing is written for them, and a store that ca
       },
     },
   }
-  const runtime = {
-    ...{
-      clock,
-      closing: stop.signal,
-      bus: new Bus(),
-      log: createLog('DEBUG', line => void lines.push(line)),
-    },
-  }
-  const delivery = new WebhookDispatcher({ webhooks } as unknown as DispatcherPorts, runtime as Runtime)
+  const log = createLog('DEBUG', line => void lines.push(line))
+  const runtime = runtimeOf({ clock, closing: stop.signal, log })
+  const delivery = new WebhookDispatcher({ webhooks } as unknown as DispatcherPorts, runtime)
   delivery.start(() => true)
   for (let second = 0; second < 5; second++) {
     const before = looks

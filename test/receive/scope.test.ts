@@ -7,13 +7,13 @@ import { createDirectCall } from '../../src/model/call.ts'
 import type { Message } from '../../src/model/message.ts'
 import { errorCodeOf } from '../../src/platform/files.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { Bus } from '../../src/platform/runtime.ts'
 import { Inbox } from '../../src/receive/inbox.ts'
 import { Views } from '../../src/receive/view.ts'
 import { openSqlite } from '../storage/sqlite/support.ts'
 import { bot, insert, message } from '../storage/support.ts'
 import { failure } from '../support/failure.ts'
 import { withGateway } from '../support/gateway.ts'
+import { runtimeOf } from '../support/runtime.ts'
 
 const idsOf = (messages: readonly Message[]) => messages.map(({ id }) => id)
 
@@ -28,7 +28,7 @@ async function withInbox() {
   }
   await insert(t, [message('left', { from_user: 'bob' })], 'old', 'home@im.bot')
   const closing = new AbortController()
-  const runtime = { clock: t.clock, log: silentLog, closing: closing.signal, bus: new Bus() }
+  const runtime = runtimeOf({ clock: t.clock, closing: closing.signal })
   const inbox = new Inbox({ store: t.store, sessions, views: new Views(t.store.log, silentLog) }, runtime)
   return {
     inbox,

@@ -27,6 +27,7 @@ const usual: Series = {
   'svc_http_request_duration_seconds_count{route="/tools",status="500",instance="@"}': '0x150',
   'svc_backup_failed{instance="@"}': '0x150',
   'svc_tls_expiry_seconds{instance="@"}': '5184000x150',
+  'svc_task_last_success_seconds{task="topics",instance="@"}': '1x150',
   'svc_wrong_tokens_total{instance="@"}': '0+5x150',
   'svc_retention_unread_messages_total{instance="@"}': '0x150',
 }
@@ -49,6 +50,7 @@ const worlds: readonly (readonly [fires: readonly string[], all: Series, changes
   [['SvcNodeDown', 'SvcNothingPolls'], single, { ...none(single), 'up{job="svc",instance="a"}': '0x150' }],
   [['SvcNothingPolls'], cluster, none(cluster)],
   [['SvcDatabaseUnreachable'], cluster, { 'svc_node_lease_seconds{instance="a"}': '5x100 0x50' }],
+  [['SvcTaskFails'], single, { 'svc_task_last_success_seconds{task="topics",instance="a"}': '0+60x150' }],
   [['SvcClockWrong'], cluster, { 'svc_node_clock_offset_seconds{instance="b"}': '-3x150' }],
   [['SvcSessionsNotPolled'], cluster, { 'svc_sessions_polled{instance="b"}': '0x150' }],
   [

@@ -1,6 +1,5 @@
 /** What the outbox of the process that polls asks of the store, second after second. */
 import { expect, test } from 'bun:test'
-import { silentLog } from '../../src/platform/log.ts'
 import { Bus } from '../../src/platform/runtime.ts'
 import type { SendPorts } from '../../src/send/delivery-attempt.ts'
 import { Outbox, type OutboxPorts } from '../../src/send/outbox.ts'
@@ -12,6 +11,7 @@ import { bot, message, outgoing } from '../storage/support.ts'
 import { testClock } from '../support/clock.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
+import { runtimeOf } from '../support/runtime.ts'
 import { until } from '../support/until.ts'
 import { dayMs, pass, sent } from '../support/waiting.ts'
 
@@ -50,7 +50,7 @@ test('lanes that wait for their user are looked at once; then those that change,
     return found
   }
   const closing = new AbortController()
-  const runtime = { clock, log: silentLog, closing: closing.signal, bus: new Bus() }
+  const runtime = runtimeOf({ clock, closing: closing.signal })
   // Nothing may go: neither upstream nor files are touched.
   const ports = {
     state,
@@ -160,8 +160,9 @@ test('a lane that a user freed while an older look goes on is looked at again at
     worker: { runningFlushes: new Map(), flush: async () => void flushes++, crowdedUntil: new Map() },
   } as unknown as OutboxPorts
   const closing = new AbortController()
-  const { bus, ...runtime } = { clock, log: silentLog, closing: closing.signal, bus: new Bus() }
-  const outbox = new Outbox(ports, { ...runtime, bus })
+  const runtime = runtimeOf({ clock, closing: closing.signal })
+  const { bus } = runtime
+  const outbox = new Outbox(ports, runtime)
   const look = (count: number) => until('a look', 10_000, () => looks.length >= count || clock.wake(1000))
   bus.notify('roleChanged', 'poller')
   outbox.start()
@@ -213,7 +214,7 @@ test('a user who writes just as a flush ends is answered, also in a process that
     },
   } as unknown as OutboxPorts
   const bus = new Bus()
-  new Outbox(ports, { clock: testClock(), log: silentLog, closing: new AbortController().signal, bus })
+  new Outbox(ports, runtimeOf({ clock: testClock(), bus }))
   bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }] })
   await until('the lane was found', 5000, () => found > 0)
   expect(flushed).toEqual([])
@@ -233,7 +234,7 @@ test('a lane is kept during a long upload, also by a process that does not poll'
     worker: { runningFlushes: new Map([[7, Promise.resolve()]]) },
   } as unknown as OutboxPorts
   const closing = new AbortController()
-  const outbox = new Outbox(ports, { clock, log: silentLog, closing: closing.signal, bus: new Bus() })
+  const outbox = new Outbox(ports, runtimeOf({ clock, closing: closing.signal }))
   outbox.start()
   const beganAt = clock.monotonic()
   await until('it is claimed again and again', 10_000, () => {

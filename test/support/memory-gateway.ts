@@ -16,12 +16,12 @@ import type { CountWaitingRequest, Message, RecvRequest } from '../../src/model/
 import type { Principal } from '../../src/model/principal.ts'
 import type { Session } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
-import { createLog } from '../../src/platform/log.ts'
-import { Bus } from '../../src/platform/runtime.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
 import { callbackPorts } from './callbacks.ts'
+import { runtimeOf } from './runtime.ts'
 import { storeInMemory } from './store-in-memory.ts'
 
 const none = async () => {}
@@ -67,13 +67,9 @@ export class MemoryGateway implements Gateway {
       maintenance: { isClockTrusted: async () => true },
       resolveTarget: async who => who,
     },
-    {
-      clock: systemClock,
-      log: createLog('ERROR', () => {}),
-      bus: new Bus(),
-      closing: new AbortController().signal,
-    },
+    runtimeOf(),
   )
+  readonly tasks = new Tasks(systemClock)
   readonly consumers: Gateway['consumers'] = { list: async () => [], remove: unknown }
   readonly audit = storeInMemory().audit
   readonly backups: Gateway['backups'] = { status: async () => ({}), make: unknown }

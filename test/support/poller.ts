@@ -7,10 +7,10 @@ import type { Fetch } from '../../src/ilink/http.ts'
 import { apiFetch } from '../../src/platform/fetch.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { Permits } from '../../src/platform/permits.ts'
-import { Bus } from '../../src/platform/runtime.ts'
 import { Poller, type PollerPorts } from '../../src/receive/poller.ts'
 import { openStorage } from '../../src/storage/sqlite/open.ts'
 import { type TestClock, testClock } from './clock.ts'
+import { runtimeOf } from './runtime.ts'
 import { type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import { until } from './until.ts'
 
@@ -60,7 +60,7 @@ export async function withPoller(
   }
   const api = new Noting({ fetch: pollFetch, channelVersion: '2.4.9', version: '0' })
   const stop = new AbortController()
-  const runtime = { clock, log, closing: stop.signal, bus: new Bus() }
+  const runtime = runtimeOf({ clock, log, closing: stop.signal })
   const poller = new Poller(
     {
       upstream: { api, account: ({ token }) => ({ base_url: sandbox.url, token }) },

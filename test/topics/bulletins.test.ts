@@ -5,17 +5,19 @@ import { SvcError } from '../../src/model/error.ts'
 import type { SendResult } from '../../src/model/message.ts'
 import { owner } from '../../src/model/principal.ts'
 import type { Notice } from '../../src/model/topic.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { Bus } from '../../src/platform/runtime.ts'
+import type { SetAside } from '../../src/platform/apart.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import { Bulletins } from '../../src/topics/bulletins.ts'
 import { Topics } from '../../src/topics/topics.ts'
 import { openSqlite } from '../storage/sqlite/support.ts'
+import { runtimeOf } from '../support/runtime.ts'
 
 const user_id = 'mUm@im.wechat'
 type Answer = Pick<SendResult, 'status'> | SvcError
 
 /** A topic for a person, whose messages go to `sent`. */
+const mayNotFail: SetAside = (...failures) => expect(failures).toEqual([])
+
 async function setUp() {
   const t = await openSqlite()
   const { clock } = t
@@ -34,7 +36,7 @@ async function setUp() {
     known.set(request.idempotency_key!, result)
     return result
   }
-  const runtime = { clock, log: silentLog, bus: new Bus(), closing: new AbortController().signal }
+  const runtime = runtimeOf({ clock })
   const ports = {
     topics: t.store.topics,
     sender: { send },
@@ -70,7 +72,9 @@ async function setUp() {
       for (let second = 0; second < seconds; second++) {
         await each(second)
         clock.at += 1000
-        await worker.look()
+        await t.store.topics.expire()
+        await worker.takeOver(mayNotFail)
+        await worker.look(mayNotFail)
         await worker.settled()
       }
     },

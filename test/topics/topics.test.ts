@@ -5,17 +5,16 @@ import { onlyNotifies, presets, type Right } from '../../src/model/access.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import { changeTopic } from '../../src/operations/topics.ts'
-import { silentLog } from '../../src/platform/log.ts'
-import { Bus } from '../../src/platform/runtime.ts'
 import { Topics } from '../../src/topics/topics.ts'
 import { openSqlite } from '../storage/sqlite/support.ts'
 import { failure } from '../support/failure.ts'
+import { runtimeOf } from '../support/runtime.ts'
 
 const said = [{ text: 'hello', priority: 'default' as const }]
 
 async function setUp() {
   const t = await openSqlite()
-  const runtime = { clock: t.clock, log: silentLog, bus: new Bus(), closing: new AbortController().signal }
+  const runtime = runtimeOf({ clock: t.clock })
   const topics = new Topics(
     {
       topics: t.store.topics,

@@ -147,6 +147,7 @@ export function describeHealth(answer: HealthAnswer, other?: string): string {
   switch (answer.kind) {
     case 'svc': {
       const { version, role, stalled, sessions, connected, failing, store, disk, trouble } = answer.seen
+      const { failing_tasks = [] } = answer.seen
       if (trouble && store !== 'ok')
         return `svc ${version} does not work: ${trouble.message}. ${trouble.hint}`
       const work =
@@ -162,8 +163,10 @@ export function describeHealth(answer: HealthAnswer, other?: string): string {
       const whose =
         other === undefined ? '' : `; it is of another data directory: no service runs on ${other}`
       const who = sessions === 0 ? 'nobody is logged in' : `${connected} of ${sessions} connected`
+      const tasks =
+        failing_tasks.length > 0 ? `; work in the background fails: ${failing_tasks.join(', ')}` : ''
       const slow = trouble ? `; ${trouble.message}. ${trouble.hint}` : ''
-      return `svc ${version} ${work}, ${who}${failed}${but}${low}${slow}${whose}`
+      return `svc ${version} ${work}, ${who}${failed}${but}${low}${tasks}${slow}${whose}`
     }
     case 'stranger':
       return 'what answers there is not svc'

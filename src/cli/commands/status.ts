@@ -1,6 +1,6 @@
 /** Declares and runs `svc status`: prints the state of a data directory for people or as JSON. */
 import { svcCommand } from '../../inspect/advised-commands.ts'
-import { findDoubts, findFailures } from '../../inspect/finding.ts'
+import { findDoubts, findFailingTasks, findFailures } from '../../inspect/finding.ts'
 import type { StatusReport } from '../../inspect/status-report.ts'
 import type { NodeInfo } from '../../model/nodes.ts'
 import { systemClock } from '../../platform/clock.ts'
@@ -109,12 +109,16 @@ export function formatStatus(report: StatusReport): string {
   addLine(dim, 'sessions', session_count === 0 ? `none yet: ${advised('login')}` : connection)
   const messages = store && `${formatCount(store.messages, 'message')}, ${formatBytes(store.size_bytes)}`
   addLine(dim, 'store', messages ? `${messages}${waits}${asks}${plans}` : 'none')
-  const { backup, backup_failure, webhooks = [] } = report
+  const { backup, backup_failure, failing_tasks = [], webhooks = [] } = report
   const age = backup && formatDuration(Math.max(0, systemClock.now() - backup.created_at))
   if (backup) addLine(dim, 'backup', `${age} ago, ${formatBytes(backup.size)}: ${oneLine(backup.path)}`)
   else if (session_count > 0 && !report.cluster && !report.sandbox)
     addLine(dim, 'backup', `none yet: ${advised('backup svc.tar')}`)
-  const found = [...sessions.flatMap(findDoubts), ...findFailures(webhooks, backup_failure, advised)]
+  const found = [
+    ...sessions.flatMap(findDoubts),
+    ...findFailingTasks(failing_tasks),
+    ...findFailures(webhooks, backup_failure, advised),
+  ]
   for (const what of [...found.map(({ what }) => what), ...report.trouble])
     addLine(red, 'trouble', `${oneLine(what)}; see ${advised('doctor')}`)
   if (sessions.length === 0) return text

@@ -1,5 +1,6 @@
 /** Turns and conversations of agents. */
 import { isTurnOpen, type TurnPart, turnPartLength } from '../../model/agent.ts'
+import { changeApart, doneApart } from '../../platform/apart.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type {
   AgentStore,
@@ -16,7 +17,9 @@ import {
   mayTake,
   type Noun,
   type NounContext,
+  openNoun,
   type Routine,
+  type Runner,
   readAll,
   readFirst,
   readHeld,
@@ -41,7 +44,28 @@ function* readTurns(where: Sql): Routine<StoredTurn[]> {
 
 type ConversationRow = ClaimRow & ConversationState & { id: number }
 
-export function createAgents(context: NounContext): Noun<AgentStore> {
+/** The verbs of `prune`. */
+interface Removal {
+  listOld(before: number): Promise<{ turns: number[]; questions: number[] }>
+  removeTurns(ids: readonly number[]): Promise<void>
+  removeQuestions(ids: readonly number[]): Promise<void>
+}
+
+export function openAgents(context: NounContext, run: Runner): AgentStore {
+  const { listOld, removeQuestions, removeTurns, ...agents } = openNoun(createAgents(context), run)
+  const prune: AgentStore['prune'] = async before => {
+    const { questions, turns } = await listOld(before)
+    const failures = [
+      ...(await changeApart(turns, id => `turn ${id}`, removeTurns)),
+      ...(await changeApart(questions, id => `question ${id}`, removeQuestions)),
+    ]
+    const isFull = turns.length === pruneStep || questions.length === pruneStep
+    return doneApart(failures, isFull && failures.length < pruneStep)
+  }
+  return { ...agents, prune }
+}
+
+function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Removal> {
   const { claims, clock, dialect } = context
   const { owner } = claims
   const questions = createAgentQuestions(context)
@@ -297,19 +321,25 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
         return counted!.n
       },
 
-      *prune(before) {
-        const rows = yield* readAll<{
+      *listOld(before) {
+        const turns = yield* readAll<{
           id: number
         }>(sql`SELECT id FROM agent_turn${dialect.by('agent_turn_ended')}
           WHERE ended_at < ${before} AND state <> 'more' LIMIT ${pruneStep}`)
-        const ids = rows.map(({ id }) => id)
-        if (ids.length > 0)
-          yield* write(
-            sql`DELETE FROM agent_question WHERE ${dialect.isOneOf(sql`turn`, ids)}`,
-            sql`DELETE FROM agent_turn WHERE ${dialect.isOneOf(sql`id`, ids)}`,
-          )
-        yield* write(sql`DELETE FROM agent_question WHERE turn IS NULL AND expires_at < ${before}`)
-        return ids.length === pruneStep
+        const questions = yield* readAll<{ id: number }>(sql`SELECT id FROM agent_question
+          WHERE turn IS NULL AND expires_at < ${before} LIMIT ${pruneStep}`)
+        return { turns: turns.map(({ id }) => id), questions: questions.map(({ id }) => id) }
+      },
+
+      *removeTurns(ids) {
+        yield* write(
+          sql`DELETE FROM agent_question WHERE ${dialect.isOneOf(sql`turn`, ids)}`,
+          sql`DELETE FROM agent_turn WHERE ${dialect.isOneOf(sql`id`, ids)}`,
+        )
+      },
+
+      *removeQuestions(ids) {
+        yield* write(sql`DELETE FROM agent_question WHERE ${dialect.isOneOf(sql`id`, ids)}`)
       },
     },
     modes: {
@@ -323,7 +353,9 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
       claim: 'light',
       renew: 'light',
       release: 'light',
-      prune: 'light',
+      removeTurns: 'light',
+      removeQuestions: 'light',
+      listOld: 'plain',
       listWork: 'plain',
       listRunning: 'plain',
       getTurn: 'plain',

@@ -1,8 +1,18 @@
 /** The audit log. The engines' triggers write the lines of sends, in the write of the message. */
 import type { AuditLine, AuditOutcome } from '../../model/audit.ts'
+import { stepApart } from '../../platform/apart.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { AuditStore, NewAuditLine } from '../audit.ts'
-import { type Noun, type NounContext, type RoutineStep, readAll, readFirst, write } from '../routine.ts'
+import {
+  type Noun,
+  type NounContext,
+  openNoun,
+  type RoutineStep,
+  type Runner,
+  readAll,
+  readFirst,
+  write,
+} from '../routine.ts'
 
 /** Maximum number of lines removed in one step. */
 const pruneStep = 1000
@@ -47,8 +57,21 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
   }
 }
 
-export function createAudit(context: NounContext): Noun<AuditStore> {
-  const { withoutErased } = context
+/** The verbs of `prune`. */
+interface Removal {
+  listOld(before: number): Promise<number[]>
+  remove(ids: readonly number[]): Promise<void>
+}
+
+export function openAudit(context: NounContext, run: Runner): AuditStore {
+  const { listOld, remove, ...audit } = openNoun(createAudit(context), run)
+  const prune: AuditStore['prune'] = async before =>
+    stepApart(await listOld(before), pruneStep, id => `line ${id}`, remove)
+  return { ...audit, prune }
+}
+
+function createAudit(context: NounContext): Noun<Omit<AuditStore, 'prune'> & Removal> {
+  const { dialect, withoutErased } = context
   const { announce, insert, selected } = createAuditLines(context)
   return {
     verbs: {
@@ -95,12 +118,16 @@ export function createAudit(context: NounContext): Noun<AuditStore> {
         return found.sort((a, b) => (after === undefined ? b.id - a.id : a.id - b.id)).slice(0, limit)
       },
 
-      *prune(before) {
-        const removed = yield* write(sql`DELETE FROM audit WHERE id IN (SELECT id FROM
-          (SELECT id, at FROM audit ORDER BY id LIMIT ${pruneStep}) AS oldest WHERE at < ${before}) RETURNING id`)
-        return removed.length === pruneStep
+      *listOld(before) {
+        const rows = yield* readAll<{ id: number }>(sql`SELECT id FROM
+          (SELECT id, at FROM audit ORDER BY id LIMIT ${pruneStep}) AS oldest WHERE at < ${before}`)
+        return rows.map(({ id }) => id)
+      },
+
+      *remove(ids) {
+        yield* write(sql`DELETE FROM audit WHERE ${dialect.isOneOf(sql`id`, ids)}`)
       },
     },
-    modes: { add: 'intake', settle: 'redelivery', list: 'plain', prune: 'relaxed' },
+    modes: { add: 'intake', settle: 'redelivery', list: 'plain', listOld: 'plain', remove: 'relaxed' },
   }
 }

@@ -1,4 +1,5 @@
 /** Keys of callers, and all that ends with one. */
+import { changeApart, doneApart } from '../../platform/apart.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
 import {
@@ -32,17 +33,23 @@ import { askAgain } from '../rules/outbox-ends.ts'
 import { removeConsumers } from './consumers.ts'
 
 /** `shareUse` is the engine's: only one for many processes has something to share. */
-type Keys = Omit<KeyStore, 'shareUse'> & {
+type Keys = Omit<KeyStore, 'shareUse' | 'endExpired'> & {
+  endKeys(ids: readonly string[], at: number): Promise<string[]>
   /** Lists the keys whose end by expiry is not recorded. */
   listExpired(at: number): Promise<string[]>
 }
 
 export function openKeys(context: NounContext, run: Runner): Omit<KeyStore, 'shareUse'> {
-  const { listExpired, ...keys } = openNoun(createKeys(context), run)
+  const { endKeys, listExpired, ...keys } = openNoun(createKeys(context), run)
   return {
     ...keys,
     // Most often there are none, and nothing is written.
-    endExpired: async at => ((await listExpired(at)).length > 0 ? await keys.endExpired(at) : []),
+    async endExpired(at) {
+      const ended: string[] = []
+      const endThese = async (ids: readonly string[]) => void ended.push(...(await endKeys(ids, at)))
+      const failures = await changeApart(await listExpired(at), id => `key ${id}`, endThese)
+      return doneApart(failures, ended)
+    },
   }
 }
 
@@ -187,9 +194,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
 
       listExpired,
 
-      *endExpired(at) {
-        return yield* end(yield* listExpired(at), at)
-      },
+      endKeys: end,
 
       *noteUse(id, at, address) {
         yield* write(
@@ -207,7 +212,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       add: 'intake',
       rotate: 'intake',
       revoke: 'news',
-      endExpired: 'news',
+      endKeys: 'news',
     },
   }
 }

@@ -1,5 +1,6 @@
 /** Retention: removes rows of the log that are too old or too many, oldest first, in small steps (README, "Retention"). */
 import type { Scope } from '../../model/access.ts'
+import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
@@ -49,30 +50,36 @@ export interface PruneParts {
   readonly textId: Sql
   /** Returns the highest row id. `maxCount` rows have ids beyond that many less. */
   findLast(maxCount: number): Routine<number>
-  /** Removes what other parts keep for a time. Called only if the clock is trusted. */
-  pruneOthers(): Promise<void>
 }
 
 /** @returns `StoreMaintenance.prune` */
 export function createPrune(parts: PruneParts, run: Runner): (signal?: AbortSignal) => Promise<number> {
-  const { clock, clockTrust, findRetention, log, pruneOthers } = parts
+  const { clock, clockTrust, findRetention, log } = parts
   let wasDoubted = false
   return async signal => {
     const trusted = clockTrust.isTrusted
     const retention = await findRetention()
     const rules = { ...retention, now: clock.now(), trusted, warned: new Set<string>() }
-    if (trusted) await pruneOthers()
-    else if (!wasDoubted)
+    if (!trusted && !wasDoubted)
       log.warn('the clock jumped, or svc did not run for long: nothing is removed for its age for a day')
     wasDoubted = !trusted
-    let [after, unread]: [number | undefined, number] = [0, 0]
+    let [after, unread] = [0, 0]
+    const failures: RowFailure[] = []
     await inSteps(clock, signal, async () => {
-      const step = await run('plain', () => pruneStep(parts, after!, rules))
-      after = step.after
+      const step = await run('plain', () => planStep(parts, after, rules))
       unread += step.unread
-      return after !== undefined
+      // Events first: a reader of events goes past one whose message is gone, and no later step would find the others.
+      const removeOf = (what: 'event' | 'message', ids: readonly number[]) =>
+        changeApart(
+          ids,
+          id => `${what} ${id}`,
+          some => run('plain', () => removers[what](parts, some)),
+        )
+      failures.push(...(await removeOf('event', step.events)), ...(await removeOf('message', step.doomed)))
+      after = step.doomed.at(-1) ?? after
+      return step.isFull
     })
-    return unread
+    return doneApart(failures, unread)
   }
 }
 
@@ -89,34 +96,54 @@ export async function inSteps(
 }
 
 /**
- * Removes up to one step of rows.
+ * Decides which rows are removed in one step.
  *
- * @param after all rows up to this one are removed already
- * @returns `after`: the last removed row, if there may be more to remove; `unread`: what consumers had not read of them
+ * @param after all rows up to this one were seen to already
+ * @returns `doomed`: ids, ascending; `events`: places of events before them; `unread`: what consumers had not read of them;
+ *   `isFull`: there may be more to remove
  */
-function* pruneStep(
+function* planStep(
   parts: PruneParts,
   after: number,
   rules: RetentionRules,
-): Routine<{ after?: number; unread: number }> {
-  const { dialect, findLast, textId } = parts
+): Routine<{ doomed: number[]; events: number[]; unread: number; isFull: boolean }> {
+  const { findLast } = parts
   const last = yield* findLast(rules.maxCount)
   const oldest =
     yield* readAll<DatedRow>(sql`SELECT id, stored_at AS "storedAt" FROM message WHERE id > ${after}
     ORDER BY id LIMIT ${stepRows}`)
   const { end, isKept } = yield* findRemoved(oldest, last, rules)
-  if (end === undefined) return { unread: 0 }
+  if (end === undefined) return { doomed: [], events: [], unread: 0, isFull: false }
   const unread = yield* countUnread(parts, end, rules)
   yield* warnSenders(parts, end, rules)
-  yield* write(
-    ...dialect.oneAtATime(pruneLock),
-    sql`DELETE FROM gram WHERE ${textId} > ${after} AND ${textId} <= ${end}`,
-    sql`DELETE FROM message WHERE id > ${after} AND id <= ${end}`,
-    // The newest event of each type of each session stays.
-    sql`DELETE FROM event AS e WHERE e.place < ${end} * ${perMessage} AND (e.session IS NULL OR EXISTS
-      (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`,
-  )
-  return isKept ? { unread } : { after: end, unread }
+  const doomed = oldest.flatMap(({ id }) => (id <= end ? id : []))
+  return { doomed, events: yield* listEventsBefore(end), unread, isFull: !isKept }
+}
+
+/** Returns the places of the events before the one of a message. The newest event of each type of each session stays. */
+function* listEventsBefore(end: number): Routine<number[]> {
+  const rows = yield* readAll<{
+    place: number
+  }>(sql`SELECT e.place FROM event e WHERE e.place < ${end} * ${perMessage}
+    AND (e.session IS NULL OR EXISTS
+      (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`)
+  return rows.map(({ place }) => place)
+}
+
+const removers = {
+  *event({ dialect }: PruneParts, places: readonly number[]): Routine<void> {
+    yield* write(sql`DELETE FROM event WHERE ${dialect.isOneOf(sql`place`, places)}`)
+  },
+
+  /** @param ids without gaps of rows that stay */
+  *message({ dialect, textId }: PruneParts, ids: readonly number[]): Routine<void> {
+    const [first = 0, end = 0] = [ids[0], ids.at(-1)]
+    yield* write(
+      ...dialect.oneAtATime(pruneLock),
+      sql`DELETE FROM gram WHERE ${textId} >= ${first} AND ${textId} <= ${end}`,
+      sql`DELETE FROM message WHERE id >= ${first} AND id <= ${end}`,
+    )
+  },
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Topics, notices and bulletins. Each write of the notices of a topic raises its revision, on which others rest. */
 import { badArgument } from '../../model/error.ts'
 import type { Notice, Priority } from '../../model/topic.ts'
+import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import {
   type ClaimRow,
@@ -8,7 +9,9 @@ import {
   mayTake,
   type Noun,
   type NounContext,
+  openNoun,
   type Routine,
+  type Runner,
   readAll,
   readFirst,
   readHeld,
@@ -124,7 +127,55 @@ export function insertTopic(
     ON CONFLICT (name) DO NOTHING`
 }
 
-export const createTopics = (context: NounContext): Noun<TopicStore> => {
+/** The verbs of `expire` and `takeOver`, each for rows that have something to do with each other. */
+interface Steps {
+  /** Some of each. `waiting`: notices whose time is over, by their topics. */
+  listOver(): Promise<{
+    waiting: ReadonlyMap<number, readonly number[]>
+    ended: readonly number[]
+    bulletins: readonly string[]
+  }>
+  expireIn(topic: number, notices: readonly number[]): Promise<void>
+  removeNotices(ids: readonly number[]): Promise<void>
+  removeBulletins(ids: readonly string[]): Promise<void>
+  /** Ids of bulletins that nobody seems to send, and of own ones. */
+  listSending(own: readonly string[]): Promise<string[]>
+  /** Renews an own one. @returns one that is taken over */
+  take(id: string, isOwn: boolean): Promise<StoredBulletin | undefined>
+}
+
+export function openTopics(context: NounContext, run: Runner): TopicStore {
+  const { expireIn, listOver, listSending, removeBulletins, removeNotices, take, ...topics } = openNoun(
+    createTopics(context),
+    run,
+  )
+  const noticeName = (id: number) => `notice ${id}`
+  return {
+    ...topics,
+    async expire() {
+      const { bulletins, ended, waiting } = await listOver()
+      const failures: RowFailure[] = []
+      for (const [topic, ids] of waiting)
+        failures.push(...(await changeApart(ids, noticeName, some => expireIn(topic, some))))
+      failures.push(...(await changeApart(ended, noticeName, removeNotices)))
+      failures.push(...(await changeApart(bulletins, id => `bulletin ${id}`, removeBulletins)))
+      doneApart(failures, undefined)
+    },
+    async takeOver(own) {
+      const taken: StoredBulletin[] = []
+      const failures: RowFailure[] = []
+      const takeOne = async ([id = '']: readonly string[]) => {
+        const one = await take(id, own.includes(id))
+        if (one) taken.push(one)
+      }
+      for (const id of await listSending(own))
+        failures.push(...(await changeApart([id], id => `bulletin ${id}`, takeOne)))
+      return doneApart(failures, taken)
+    },
+  }
+}
+
+const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 'takeOver'> & Steps> => {
   const { claims, clock, dialect, sealer } = context
   const { owner } = claims
 
@@ -272,15 +323,18 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
     sql`(SELECT coalesce(sum(revision), 0) FROM topic t WHERE ${ofTopic(person)})`
 
   /** Counts what ran out of time in a topic, and removes it. */
-  function* expireIn(topic: StoredTopic, now: number): Routine<void> {
+  const hasEnded = constantSql(`state IN ('sent', 'unknown', 'over')`)
+  const isOver = () => sql`expires_at <= ${clock.now()}`
+
+  function* expireIn(id: number, notices: readonly number[]): Routine<void> {
+    const [topic] = yield* selectTopics(sql`WHERE t.id = ${id}`)
+    if (!topic) return
     const rows = yield* readAll<{
       id: number
       name: string
       count: number
-      resolved: number
-    }>(sql`SELECT id, name, count,
-      resolved FROM notice WHERE topic = ${topic.id} AND state = 'waiting' AND expires_at <= ${now}
-      ORDER BY id LIMIT ${expiredAtOnce}`)
+    }>(sql`SELECT id, name, count FROM notice
+      WHERE topic = ${id} AND state = 'waiting' AND ${isOver()} AND ${dialect.isOneOf(sql`id`, notices)} ORDER BY id`)
     let { expired } = topic.missed
     for (const { count, name } of rows) expired = addNames(expired, { [name]: count })
     const ids = rows.map(({ id }) => id)
@@ -362,7 +416,8 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
         const topics = yield* selectTopics(sql`WHERE ${ofTopic(person)} ORDER BY t.name`)
         const notices =
           yield* readAll<BriefRow>(sql`SELECT ${briefColumns} FROM notice n JOIN topic t ON t.id = n.topic
-          WHERE ${ofTopic(person)} AND (n.state = 'waiting' OR n.state IN ('sent', 'unknown') AND n.count > n.reported)
+          WHERE ${ofTopic(person)} AND (n.state = 'waiting' AND n.expires_at > ${clock.now()}
+            OR n.state IN ('sent', 'unknown') AND n.count > n.reported)
           ORDER BY n.last_at DESC, n.id DESC`)
         return { topics, notices: notices.map(briefOf), ...(yield* readBulletins(person)) }
       },
@@ -428,36 +483,28 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
         return true
       },
 
-      *takeOver(own) {
-        const now = clock.now()
-        const rows = yield* readAll<
-          ClaimRow & {
-            id: string
-            session: string
-            peer: string
-            text: string
-            media: string
-            created_at: number
-          }
-        >(
-          sql`SELECT b.id, s.name AS session, b.peer, b.text, b.media, b.created_at, b.owner, b.lease_until,
-            ${claims.dead('b')} AS dead FROM bulletin b JOIN session s ON s.key = b.session WHERE b.state = 'sending'
-            ORDER BY b.created_at, b.id`,
+      *listSending(own) {
+        const rows = yield* readAll<ClaimRow & { id: string }>(sql`SELECT b.id, b.owner, b.lease_until,
+          ${claims.dead('b')} AS dead FROM bulletin b WHERE b.state = 'sending' ORDER BY b.created_at, b.id`)
+        const endsSoon = ({ lease_until }: ClaimRow) => lease_until - clock.now() <= bulletinLeaseMs / 2
+        return rows.flatMap(row =>
+          (own.includes(row.id) ? endsSoon(row) : mayTake(context, row, bulletinLeaseMs)) ? row.id : [],
         )
-        const taken: StoredBulletin[] = []
-        for (const row of rows) {
-          const isOwn = own.includes(row.id)
-          if (isOwn ? row.lease_until - now > bulletinLeaseMs / 2 : !mayTake(context, row, bulletinLeaseMs))
-            continue
-          const got =
-            yield* changes(sql`UPDATE bulletin SET owner = ${owner}, lease_until = ${now + bulletinLeaseMs}
-            WHERE id = ${row.id} AND owner IS NOT DISTINCT FROM ${row.owner} AND lease_until = ${row.lease_until}
-            RETURNING id`)
-          if (!got || isOwn) continue
-          const { created_at, id, media, peer, session, text } = row
-          taken.push({ id, session, user_id: peer, text, media: JSON.parse(media), created_at })
-        }
-        return taken
+      },
+
+      *take(id, isOwn) {
+        const row = yield* readFirst<
+          ClaimRow & { session: string; peer: string; text: string; media: string; created_at: number }
+        >(sql`SELECT s.name AS session, b.peer, b.text, b.media, b.created_at, b.owner, b.lease_until,
+          ${claims.dead('b')} AS dead FROM bulletin b JOIN session s ON s.key = b.session
+          WHERE b.state = 'sending' AND b.id = ${id}`)
+        if (!row || !(isOwn || mayTake(context, row, bulletinLeaseMs))) return undefined
+        const { created_at, peer, session, text } = row
+        const media = JSON.parse(row.media) as StoredBulletin['media']
+        const got = yield* changes(sql`UPDATE bulletin SET owner = ${owner},
+          lease_until = ${clock.now() + bulletinLeaseMs} WHERE id = ${id}
+            AND owner IS NOT DISTINCT FROM ${row.owner} AND lease_until = ${row.lease_until} RETURNING id`)
+        return got && !isOwn ? { id, session, user_id: peer, text, media, created_at } : undefined
       },
 
       *settle(id, outcome, withoutMedia = false) {
@@ -499,15 +546,37 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
         )
       },
 
-      *expire() {
-        const now = clock.now()
-        const over = yield* selectTopics(sql`WHERE t.id IN (SELECT topic FROM notice
-          WHERE state = 'waiting' AND expires_at <= ${now}) ORDER BY t.id`)
-        for (const topic of over) yield* expireIn(topic, now)
-        yield* write(
-          sql`DELETE FROM notice WHERE state IN ('sent', 'unknown', 'over') AND expires_at <= ${now}`,
-          sql`DELETE FROM bulletin WHERE state <> 'sending' AND created_at <= ${now - keptBulletinsMs}`,
+      expireIn,
+
+      *listOver() {
+        const some = sql`ORDER BY id LIMIT ${expiredAtOnce}`
+        const keptSince = clock.now() - keptBulletinsMs
+        const waiting = yield* readAll<{ id: number; topic: number }>(
+          sql`SELECT id, topic FROM notice WHERE state = 'waiting' AND ${isOver()} ${some}`,
         )
+        const ended = yield* readAll<{ id: number }>(
+          sql`SELECT id FROM notice WHERE ${hasEnded} AND ${isOver()} ${some}`,
+        )
+        const bulletins = yield* readAll<{ id: string }>(
+          sql`SELECT id FROM bulletin WHERE state <> 'sending' AND created_at <= ${keptSince} ${some}`,
+        )
+        const ofTopics = new Map<number, number[]>()
+        for (const { id, topic } of waiting) ofTopics.set(topic, [...(ofTopics.get(topic) ?? []), id])
+        return {
+          waiting: ofTopics,
+          ended: ended.map(({ id }) => id),
+          bulletins: bulletins.map(({ id }) => id),
+        }
+      },
+
+      *removeNotices(ids) {
+        yield* write(
+          sql`DELETE FROM notice WHERE ${hasEnded} AND ${isOver()} AND ${dialect.isOneOf(sql`id`, ids)}`,
+        )
+      },
+
+      *removeBulletins(ids) {
+        yield* write(sql`DELETE FROM bulletin WHERE state <> 'sending' AND ${dialect.isOneOf(sql`id`, ids)}`)
       },
     },
     modes: {
@@ -523,9 +592,13 @@ export const createTopics = (context: NounContext): Noun<TopicStore> => {
       listWaiting: 'plain',
       countWaiting: 'plain',
       claim: 'write',
-      takeOver: 'relaxed',
+      listSending: 'plain',
+      take: 'relaxed',
       settle: 'write',
-      expire: 'light',
+      listOver: 'plain',
+      expireIn: 'light',
+      removeNotices: 'relaxed',
+      removeBulletins: 'relaxed',
     },
   }
 }

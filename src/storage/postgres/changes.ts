@@ -2,7 +2,9 @@
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { PgConnection, PgQueries } from '../../platform/postgres.ts'
+import { linkSignals } from '../../platform/signals.ts'
 import { prepared, type Sql, sql } from '../../platform/sql.ts'
+import type { Repetition, Tasks } from '../../platform/tasks.ts'
 
 /** How far the log is durable: the last row id, the last place in the event log, and a count of other changes. */
 export interface Horizon {
@@ -25,6 +27,7 @@ const notifyEveryMs = 5
 interface ChangePorts {
   clock: Clock
   log: Log
+  tasks: Tasks
   /** Id of this process. */
   node: string
   /** Rejects like any statement of the store. */
@@ -50,7 +53,7 @@ export class PgChanges {
 
   /** Starts to follow the changes of other processes. */
   start(): void {
-    this.#following = Promise.all([this.#keepListening(), this.#keepLooking()])
+    this.#following = Promise.all([this.#keepListening(), this.#keepLooking().done])
   }
 
   /** Ends the waits, and resolves when nothing is followed any more. */
@@ -151,34 +154,53 @@ export class PgChanges {
 
   async #keepListening(): Promise<void> {
     const { signal } = this.#closing
-    const { clock, connect, log } = this.#ports
-    while (!signal.aborted) {
-      let connection: PgConnection | undefined
+    const { clock, log, tasks } = this.#ports
+    let connection: PgConnection | undefined
+    const end = () => {
+      this.#hasEcho = false
+      connection?.destroy()
+      connection = undefined
+    }
+    const failure = 'the connection for notifications broke'
+    const retryMs = () => lookWithoutEchoMs
+    const wait = async (ms: number, either: AbortSignal) => {
+      using sooner = linkSignals(either, connection?.lost)
+      await clock.sleep(ms, sooner.signal)
+    }
+    const options = { name: 'notifications', everyMs: beatEveryMs, retryMs, failure, log, signal, wait }
+    const { done } = tasks.repeat(options, async () => {
       try {
-        connection = await connect(beatAnswerMs)
-        await connection.listen(channel, payload => this.#onNotification(payload))
-        await this.#notifyOthers()
-        while (!signal.aborted && !connection.lost.aborted) {
-          await clock.sleep(beatEveryMs, AbortSignal.any([signal, connection.lost]))
-          if (!signal.aborted) await connection.run(sql`SELECT 1`)
-        }
+        if (connection) await connection.run(sql`SELECT 1`)
+        else connection = await this.#listen()
       } catch (error) {
-        if (!signal.aborted) log.debug('the connection for notifications broke', { error })
-      } finally {
-        this.#hasEcho = false
-        connection?.destroy()
+        end()
+        throw error
       }
-      await clock.sleep(lookWithoutEchoMs, signal)
+    })
+    await done
+    end()
+  }
+
+  async #listen(): Promise<PgConnection> {
+    const connection = await this.#ports.connect(beatAnswerMs)
+    try {
+      await connection.listen(channel, payload => this.#onNotification(payload))
+      await this.#notifyOthers()
+      return connection
+    } catch (error) {
+      connection.destroy()
+      throw error
     }
   }
 
-  async #keepLooking(): Promise<void> {
+  #keepLooking(): Repetition {
     const { signal } = this.#closing
-    const { clock } = this.#ports
-    while (!signal.aborted) {
-      await clock.sleep(this.#hasEcho ? lookEveryMs : lookWithoutEchoMs, signal)
-      // The failure is known to `failure`, and the next look may work.
-      if (!signal.aborted) await this.look().catch(() => {})
-    }
+    const { log, tasks } = this.#ports
+    const failure = 'changes of other processes are not seen'
+    const often = { everyMs: lookEveryMs, firstMs: lookWithoutEchoMs, log, signal }
+    return tasks.repeat({ ...often, name: 'store_watch', failure }, async () => {
+      await this.look()
+      return this.#hasEcho ? lookEveryMs : lookWithoutEchoMs
+    })
   }
 }

@@ -16,6 +16,7 @@ import {
 } from '../../platform/postgres.ts'
 import { createPgPool, type PgPool } from '../../platform/postgres-pool.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
+import { Tasks } from '../../platform/tasks.ts'
 import { BarrierLoop } from './barrier.ts'
 import { type Horizon, PgChanges } from './changes.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
@@ -43,6 +44,8 @@ export interface DatabaseOptions {
   url: PgOptions['url']
   clock: Clock
   log: Log
+  /** Where work in the background is registered. */
+  tasks?: Tasks | undefined
   /** Id of this process. */
   node: string
   /** Whether the database may be a copy of another one. */
@@ -63,6 +66,7 @@ export class PgDatabase implements PgQueries {
   readonly node: string
   /** Id of the store that is open. */
   #storeId: string | undefined
+  readonly tasks: Tasks
   #pool: PgPool
   readonly #options: DatabaseOptions
   readonly #barriers: BarrierLoop
@@ -74,6 +78,7 @@ export class PgDatabase implements PgQueries {
   constructor(options: DatabaseOptions) {
     this.#options = options
     this.node = options.node
+    this.tasks = options.tasks ?? new Tasks(options.clock)
     this.#pool = this.#createPool()
     this.#barriers = new BarrierLoop({
       connect: () => connectPg(this.#connectionOptions({ synchronous_commit: 'on' })),
@@ -88,6 +93,7 @@ export class PgDatabase implements PgQueries {
     })
     this.#changes = new PgChanges({
       ...options,
+      tasks: this.tasks,
       queries: this,
       runQuietly: statement => this.#pool.run(statement),
       connect: answerMs => connectPg({ ...this.#connectionOptions({}), answerMs }),

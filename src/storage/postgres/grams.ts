@@ -112,7 +112,7 @@ type IndexerContext = Pick<EngineContext, 'clock' | 'db' | 'log'>
 export class GramIndexer {
   readonly #context: IndexerContext
   readonly #stop = new AbortController()
-  #work: Promise<void> = Promise.resolve()
+  #work: Promise<unknown> = Promise.resolve()
   #upto = 0
 
   constructor(context: IndexerContext) {
@@ -120,26 +120,21 @@ export class GramIndexer {
   }
 
   start(): void {
-    this.#work = this.#keepIndexing()
-  }
-
-  async #keepIndexing(): Promise<void> {
     const { clock, db, log } = this.#context
     const { signal } = this.#stop
     let isFailing = false
-    while (!signal.aborted && !db.isClosed) {
-      await db.wait(({ row }) => row - this.#upto >= tailRows, waitMs, signal)
-      if (db.horizon.row - this.#upto < tailRows) continue
+    const wait = (ms: number, either: AbortSignal) =>
+      db.wait(({ row }) => row - this.#upto >= tailRows, ms, either)
+    const failure = 'messages were not added to the index of texts'
+    const options = { name: 'text_index', everyMs: waitMs, failure, log, signal, wait }
+    this.#work = db.tasks.repeat(options, async () => {
+      if (db.isClosed || db.horizon.row - this.#upto < tailRows) return
       // Other nodes notice it too. One of them is enough.
       await clock.sleep(Math.random() * (isFailing ? failedMs : waitMs), signal)
-      try {
-        while (!signal.aborted && (await this.step(tailRows)));
-        isFailing = false
-      } catch (error) {
-        if (!db.isClosed && !isFailing) log.warn('messages were not added to the index of texts', { error })
-        isFailing = true
-      }
-    }
+      isFailing = true
+      while (!signal.aborted && (await this.step(tailRows)));
+      isFailing = false
+    }).done
   }
 
   /**

@@ -233,7 +233,9 @@ export class PgLease implements Lease {
 
   /** Those that end at about the same time are given up together. */
   async #giveUpEnded(): Promise<void> {
-    const { clock, db } = this.#ports
+    const { clock, db, log } = this.#ports
+    const failure = 'sessions cannot be given to other nodes'
+    using task = db.tasks.register({ name: 'given_sessions', everyMs: followEveryMs, failure, log })
     while (this.#leaving.ended.size > 0 && !this.isOver) {
       await clock.sleep(followEveryMs / 2, this.lost)
       const keys = [...this.#leaving.ended].sort().slice(0, atOnce)
@@ -242,12 +244,10 @@ export class PgLease implements Lease {
         sql`SELECT touch_sessions(${keys}::text[])`,
       ])
       // What fails stays in the set, and is tried again.
-      await freed.then(
-        () => {
-          for (const key of keys) this.#leaving.ended.delete(key)
-        },
-        () => {},
-      )
+      await task.run(async () => {
+        await freed
+        for (const key of keys) this.#leaving.ended.delete(key)
+      })
       await db.touch().catch(() => {})
     }
     this.#leaving.freeing = undefined

@@ -14,11 +14,18 @@ const slowMs = 500
 
 export class PgMaintenance extends PgPart implements StoreMaintenance {
   readonly prune: StoreMaintenance['prune']
+  readonly pruneOutbox: StoreMaintenance['pruneOutbox']
 
-  constructor(context: EngineContext, prune: StoreMaintenance['prune']) {
+  constructor(
+    context: EngineContext,
+    { prune, pruneOutbox }: Pick<StoreMaintenance, 'prune' | 'pruneOutbox'>,
+  ) {
     super(context)
     this.prune = prune
+    this.pruneOutbox = pruneOutbox
   }
+
+  async shrink(): Promise<void> {}
 
   async isClockTrusted(): Promise<boolean> {
     return this.clockTrust.isTrusted

@@ -7,6 +7,7 @@ import type { NodeInfo, Replication } from '../../model/nodes.ts'
 import type { PgConnection } from '../../platform/postgres.ts'
 import type { KeyRing } from '../../platform/sealing.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
+import type { Repetition } from '../../platform/tasks.ts'
 import type { Lease, Leases } from '../leases.ts'
 import type { Retention } from '../nouns/retention.ts'
 import type { SessionReader } from '../state.ts'
@@ -81,7 +82,7 @@ export class PgNode extends PgPart implements Node {
     await node.#renew()
     await node.db.barrier()
     await node.#forgetDead()
-    node.#running = Promise.all([node.#keepRenewing(), node.#watch()])
+    node.#running = Promise.all([node.#keepRenewing().done, node.#watch().done])
     return node
   }
 
@@ -211,37 +212,39 @@ export class PgNode extends PgPart implements Node {
     }
   }
 
-  async #keepRenewing(): Promise<void> {
+  #keepRenewing(): Repetition {
+    const { clock, db, log } = this
     const { signal } = this.#stop
-    let isFailing = false
-    await this.clock.sleep(renewEveryMs, signal)
-    while (!signal.aborted) {
-      const { monotonic } = this.#now()
-      let waitMs = renewEveryMs
-      try {
+    let beganAt = clock.monotonic()
+    return db.tasks.repeat(
+      {
+        name: 'node_lease',
+        everyMs: renewEveryMs,
+        firstMs: renewEveryMs,
+        retryMs: () => retryEveryMs,
+        failure: 'the lease of this node cannot be renewed',
+        log,
+        signal,
+        wait: (ms, either) => clock.sleep(Math.max(0, beganAt + ms - clock.monotonic()), either),
+      },
+      async () => {
+        beganAt = clock.monotonic()
         await this.#renew()
-        if (isFailing) this.log.info('the lease of this node is renewed again')
-        isFailing = false
         // Else the last rows of a node that died stay hidden.
-        void this.db.barrier().catch(() => {})
-      } catch (error) {
-        if (!isFailing && !signal.aborted)
-          this.log.warn('the lease of this node cannot be renewed', { error })
-        isFailing = true
-        waitMs = retryEveryMs
-      }
-      await this.clock.sleep(Math.max(0, monotonic + waitMs - this.clock.monotonic()), signal)
-    }
+        void db.barrier().catch(() => {})
+      },
+    )
   }
 
   /** Ends the lease as soon as it is over by a clock of this process. */
-  async #watch(): Promise<void> {
+  #watch(): Repetition {
+    const { db, log } = this
     const { signal } = this.#stop
-    while (!signal.aborted) {
+    const failure = 'the lease of this node is not watched'
+    return db.tasks.repeat({ name: 'node_watch', everyMs: checkEveryMs, failure, log, signal }, () => {
       if (this.#lease && !this.#lease.isOver && this.#leftMs <= 0)
         this.#lose('the lease of this node is over')
-      await this.clock.sleep(checkEveryMs, signal)
-    }
+    })
   }
 
   #lose(reason: string): void {

@@ -4,6 +4,7 @@ import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { PgOptions } from '../../platform/postgres.ts'
 import { createKeyRing } from '../../platform/sealing.ts'
+import type { Tasks } from '../../platform/tasks.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { MediaRules, MediaStores } from '../media-store.ts'
 import { findLastSign } from '../nouns/retention.ts'
@@ -31,6 +32,8 @@ export interface PgStorageOptions {
   name?: string
   clock: Clock
   log: Log
+  /** Where its work in the background is registered. */
+  tasks?: Tasks
   /** Steps that make the tables; default: those of this program. Tests open a store as another version would. */
   steps?: readonly string[]
   /** 0: no limit. */
@@ -49,12 +52,12 @@ export interface PgStorage extends Storage {
 
 /** @throws SvcError `store_unavailable`, `invalid_arguments` without a secret key; nothing stays open then */
 export async function openPgStorage(options: PgStorageOptions): Promise<PgStorage> {
-  const { clock, log, newSecret, secret, url } = options
+  const { clock, log, newSecret, secret, tasks, url } = options
   if (secret === undefined)
     throw new SvcError('invalid_arguments', 'a store on PostgreSQL needs a secret key', {
       hint: 'Give it with --secret-key-file or SVC_SECRET_KEY; head -c 32 /dev/urandom | base64 | tr -d /+= prints one.',
     })
-  const db = new PgDatabase({ url, clock, log: log.child('store'), node: crypto.randomUUID() })
+  const db = new PgDatabase({ url, clock, log: log.child('store'), tasks, node: crypto.randomUUID() })
   const keys = createKeyRing(secret, newSecret)
   try {
     await migrate(db, { log, keys, steps: options.steps })

@@ -2,6 +2,7 @@
  * Ends entries of the outbox without sending them: their process died, they waited too long, or they are no
  * longer needed.
  */
+import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
 import { sql } from '../../platform/sql.ts'
 import type { EndedEntry, EndReason, ExpiryReasons, SendMode, StoredEntry } from '../outbox.ts'
 import { callLifeMs, keyLifeMs, resultLifeMs } from '../outbox-limits.ts'
@@ -18,7 +19,7 @@ const pruneStep = 1000
 
 /** An entry that may have to be ended. */
 interface Orphan {
-  entry: number
+  id: number
   /** Its parts that are being sent, and will not be settled. */
   parts: number[]
   /** Its caller waits no more. */
@@ -26,6 +27,20 @@ interface Orphan {
 }
 
 type CallRow = KeyFacts & { id: number }
+type Entry = Pick<StoredEntry, 'id'>
+
+const idsOf = (entries: readonly Entry[]): number[] => entries.map(({ id }) => id)
+const nameOf = ({ id }: Entry): string => `send ${id}`
+
+/** Changes entries one after the other: each has a transaction of its own. */
+async function eachApart<E extends Entry>(
+  entries: readonly E[],
+  change: (entry: E) => Promise<unknown>,
+): Promise<RowFailure[]> {
+  const failures: RowFailure[] = []
+  for (const entry of entries) failures.push(...(await changeApart([entry], nameOf, () => change(entry))))
+  return failures
+}
 
 export class PgOutboxEnds extends PgPart {
   readonly #entries: PgEntries
@@ -67,11 +82,11 @@ export class PgOutboxEnds extends PgPart {
     const found = await this.db.all<{ id: number }>(sql`SELECT id FROM outbox
       WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`)
     const ended: EndedEntry[] = []
-    for (const { id } of found) {
+    const failures = await eachApart(found, async ({ id }) => {
       const one = await this.durably(() => this.change(id, (entry, plan) => expire(entry, reasons, plan)))
       if (one && (one.ended > 0 || one.isLetGo)) ended.push(one)
-    }
-    return ended
+    })
+    return doneApart(failures, ended)
   }
 
   async renew(id: number): Promise<void> {
@@ -92,7 +107,7 @@ export class PgOutboxEnds extends PgPart {
     const now = this.clockTrust.isTrusted ? this.clock.now() : Number.NEGATIVE_INFINITY
     return await this.durably(async () => {
       if (row && isCallOver(row, now)) {
-        await this.#endOrphan({ entry: row.id, parts: [], is_over: true })
+        await this.#endOrphan({ id: row.id, parts: [], is_over: true })
         row = await find()
       }
       if (!row) return undefined
@@ -109,18 +124,22 @@ export class PgOutboxEnds extends PgPart {
   async pruneEntries(): Promise<void> {
     const now = this.clock.now()
     const before = now - keyLifeMs
-    await this.db.run(sql`UPDATE outbox SET key = NULL
+    const keyed = await this.db.all<Entry>(sql`SELECT id FROM outbox
       WHERE key IS NOT NULL AND mode = 'queue' AND created_at <= ${before}`)
-    for (let removed = pruneStep; removed === pruneStep; ) {
-      const found = await this.db.one<{ removed: number }>(sql`WITH old AS (SELECT id FROM outbox
-          WHERE ended_at IS NOT NULL AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs}
-            AND ended_at <= ${before} ELSE key IS NULL OR ended_at <= ${before} END LIMIT ${pruneStep}),
-        parts AS (DELETE FROM outbox_part WHERE entry IN (SELECT id FROM old)),
-        gone AS (DELETE FROM outbox WHERE id IN (SELECT id FROM old) RETURNING 1)
-        SELECT count(*) AS removed FROM gone`)
-      removed = found.removed
+    const failures = await changeApart(keyed, nameOf, some =>
+      this.db.run(sql`UPDATE outbox SET key = NULL WHERE id = ANY (${idsOf(some)}::bigint[])`),
+    )
+    const old = await this.db.all<Entry>(sql`SELECT id FROM outbox
+      WHERE ended_at IS NOT NULL AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs}
+        AND ended_at <= ${before} ELSE key IS NULL OR ended_at <= ${before} END`)
+    for (let from = 0; from < old.length; from += pruneStep) {
+      const remove = (some: readonly Entry[]) =>
+        this.db.run(sql`WITH parts AS (DELETE FROM outbox_part WHERE entry = ANY (${idsOf(some)}::bigint[]))
+          DELETE FROM outbox WHERE id = ANY (${idsOf(some)}::bigint[])`)
+      failures.push(...(await changeApart(old.slice(from, from + pruneStep), nameOf, remove)))
     }
     await this.db.barrier()
+    doneApart(failures, undefined)
   }
 
   /**
@@ -138,7 +157,7 @@ export class PgOutboxEnds extends PgPart {
         AND (expires_at <= ${deadline} OR ${isDead})
         AND id IN (SELECT entry FROM outbox_part WHERE status = 'sending'
           UNION SELECT entry FROM outbox_part WHERE status = 'queued' AND message IS NULL))
-      SELECT entry, array_agg(id) FILTER (WHERE id IS NOT NULL) AS parts, bool_or(is_over) AS is_over
+      SELECT entry AS id, array_agg(id) FILTER (WHERE id IS NOT NULL) AS parts, bool_or(is_over) AS is_over
         FROM (SELECT entry, id, false AS is_over FROM parts UNION ALL SELECT id, NULL, true FROM calls
           UNION ALL SELECT p.entry, p.id, e.mode = 'fail' FROM outbox_part p JOIN outbox e ON e.id = p.entry
             WHERE p.id = ANY (${begun}::bigint[]) AND e.ended_at IS NULL
@@ -155,14 +174,16 @@ export class PgOutboxEnds extends PgPart {
   async reap(before: number, begun: readonly number[] = []): Promise<number> {
     const orphans = await this.#findOrphans(before, begun)
     if (orphans.length === 0) return 0
-    return await this.durably(async () => {
-      let unknown = 0
-      for (const orphan of orphans) unknown += await this.#endOrphan(orphan)
-      return unknown
-    })
+    let unknown = 0
+    const failures = await this.durably(() =>
+      eachApart(orphans, async orphan => {
+        unknown += await this.#endOrphan(orphan)
+      }),
+    )
+    return doneApart(failures, unknown)
   }
 
-  async #endOrphan({ entry: id, parts, is_over: isOver }: Orphan): Promise<number> {
+  async #endOrphan({ id, parts, is_over: isOver }: Orphan): Promise<number> {
     const ended = await this.change(id, (found, plan) =>
       endOrphan(found, { lost: parts ?? [], isOver }, plan),
     )

@@ -1,9 +1,9 @@
 /** The store on PostgreSQL: its parts, one for each interface. */
 import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql } from '../../platform/sql.ts'
-import { createAgents } from '../nouns/agents.ts'
+import { openAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
-import { createAudit } from '../nouns/audit.ts'
+import { openAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
@@ -12,7 +12,7 @@ import { createInvitations } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, type Retention } from '../nouns/retention.ts'
-import { createTopics } from '../nouns/topics.ts'
+import { openTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
 import { openNoun } from '../routine.ts'
@@ -57,25 +57,24 @@ export function createStore(context: EngineContext, retention: Retention): Store
     webhooks: openWebhooks(nouns, run, held => takeOver(context, held)),
     keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
     invitations: openNoun(createInvitations(nouns), run),
-    audit: openNoun(createAudit(nouns), run),
+    audit: openAudit(nouns, run),
     backups: openNoun(createBackups(nouns), run),
     people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },
-    agents: openNoun(createAgents(nouns), run),
+    agents: openAgents(nouns, run),
     asks: openNoun(createAsks(nouns), run),
-    topics: openNoun(createTopics(nouns), run),
-    maintenance: new PgMaintenance(
-      context,
-      createPrune(
+    topics: openTopics(nouns, run),
+    maintenance: new PgMaintenance(context, {
+      prune: createPrune(
         {
           ...context,
           dialect: nouns.dialect,
           findRetention: () => findRetention(context.db, retention),
           textId: constantSql('id'),
           findLast: findLastWithoutGaps,
-          pruneOthers: () => outbox.pruneEntries(),
         },
         run,
       ),
-    ),
+      pruneOutbox: () => outbox.pruneEntries(),
+    }),
   }
 }

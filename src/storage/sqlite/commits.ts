@@ -1,6 +1,13 @@
 /** Commits: joins the writes of many callers, and notifies those that wait for changes. */
 import type { Log } from '../../platform/log.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import type { Tasks } from '../../platform/tasks.ts'
+
+interface NotifierPorts {
+  db: Database
+  log: Log
+  tasks: Tasks
+}
 
 /** Commits of other processes are noticed within this time, while a caller waits. */
 const checkEveryMs = 50
@@ -10,11 +17,10 @@ const checkEveryMs = 50
  * commit counter. A waiting `recv` wakes up through it (`MessageLog.wait`).
  */
 export class ChangeNotifier {
-  readonly #db: Database
-  readonly #log: Log
+  readonly #ports: NotifierPorts
   readonly #isLost: () => boolean
   readonly #waiting = new Set<() => void>()
-  #timer: ReturnType<typeof setInterval> | undefined
+  #stopWatching: (() => void) | undefined
   /**
    * Counter at the last read, which may be long ago: a new wait ends for everything that was committed since
    * its caller read the rows.
@@ -22,9 +28,8 @@ export class ChangeNotifier {
   #version: number
 
   /** @param lost whether the awaited changes can no longer come, which ends the waits; checked each time */
-  constructor(db: Database, log: Log, lost: () => boolean) {
-    this.#db = db
-    this.#log = log
+  constructor(ports: NotifierPorts, lost: () => boolean) {
+    this.#ports = ports
     this.#isLost = lost
     this.#version = this.#readVersion()
   }
@@ -37,15 +42,15 @@ export class ChangeNotifier {
         signal.removeEventListener('abort', done)
         this.#waiting.delete(done)
         if (this.#waiting.size === 0) {
-          clearInterval(this.#timer)
-          this.#timer = undefined
+          this.#stopWatching?.()
+          this.#stopWatching = undefined
         }
         resolve()
       }
       const timer = setTimeout(done, ms)
       signal.addEventListener('abort', done, { once: true })
       this.#waiting.add(done)
-      this.#timer ??= this.#watch()
+      this.#stopWatching ??= this.#watch()
     })
   }
 
@@ -55,21 +60,25 @@ export class ChangeNotifier {
   }
 
   /** Reads the commit counter for all waits. It counts only the commits of other processes. */
-  #watch(): ReturnType<typeof setInterval> {
-    return setInterval(() => {
-      try {
-        const now = this.#readVersion()
-        if (now === this.#version && !this.#isLost()) return
-        this.#version = now
-        this.notify()
-      } catch (error) {
-        this.#log.warn('store cannot be watched', { error })
-      }
-    }, checkEveryMs)
+  #watch(): () => void {
+    const { log, tasks } = this.#ports
+    const failure = 'store cannot be watched'
+    const task = tasks.register({ name: 'store_watch', everyMs: checkEveryMs, failure, log })
+    const look = () => {
+      const now = this.#readVersion()
+      if (now === this.#version && !this.#isLost()) return
+      this.#version = now
+      this.notify()
+    }
+    const timer = setInterval(() => void task.run(look), checkEveryMs)
+    return () => {
+      clearInterval(timer)
+      task[Symbol.dispose]()
+    }
   }
 
   #readVersion(): number {
-    return Number(this.#db.get`PRAGMA data_version`?.data_version)
+    return Number(this.#ports.db.get`PRAGMA data_version`?.data_version)
   }
 }
 

@@ -7,6 +7,7 @@ import { inspectLock } from '../../platform/lock-look.ts'
 import type { Log } from '../../platform/log.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import type { Tasks } from '../../platform/tasks.ts'
 import type { Lease, Leases } from '../leases.ts'
 import type { SessionReader } from '../state.ts'
 
@@ -14,6 +15,7 @@ interface LeasePorts {
   sessions: Pick<SessionReader, 'listChangedSince'>
   clock: Clock
   log: Log
+  tasks: Tasks
 }
 
 /** @param path path of the lock file; its modification time is the sign of life */
@@ -36,11 +38,20 @@ export async function openLeases(path: string, ports: LeasePorts): Promise<Lease
   }
 }
 
-function createLease(lock: FileLock, heartbeat: Heartbeat, { sessions, clock, log }: LeasePorts): Lease {
+function createLease(
+  lock: FileLock,
+  heartbeat: Heartbeat,
+  { sessions, clock, log, tasks }: LeasePorts,
+): Lease {
   const { lost } = lock
   const over = new AbortController()
   const ended = linkSignals(over.signal, lost)
-  const beating = heartbeat.beat(ended.signal).finally(() => ended[Symbol.dispose]())
+  const failure = 'the sign of life for other processes cannot be given'
+  const { done } = tasks.repeat(
+    { name: 'sign_of_life', everyMs: beatEveryMs, failure, log, signal: ended.signal },
+    () => heartbeat.beat(),
+  )
+  const beating = done.finally(() => ended[Symbol.dispose]())
   let released: Promise<void> | undefined
   return {
     lost,
@@ -78,7 +89,6 @@ const longestCheckMs = 2000
  */
 export class Heartbeat {
   readonly #path: string
-  readonly #clock: Clock
   /** Modification time at the last check. Only changes count, so a changed clock has no effect. */
   #seen: number | undefined
   readonly #awake: AwakeTime
@@ -87,18 +97,13 @@ export class Heartbeat {
 
   constructor(path: string, clock: Clock) {
     this.#path = path
-    this.#clock = clock
     this.#awake = new AwakeTime(clock, longestCheckMs)
   }
 
-  /** Touches the file until the signal aborts. */
-  async beat(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      const now = new Date()
-      // If touching fails, other processes miss a sign of life; polling itself continues.
-      await utimes(this.#path, now, now).catch(() => {})
-      await this.#clock.sleep(beatEveryMs, signal)
-    }
+  /** Touches the file. If that fails, other processes miss a sign of life; polling itself continues. */
+  async beat(): Promise<void> {
+    const now = new Date()
+    await utimes(this.#path, now, now)
   }
 
   /**

@@ -5,6 +5,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Inbound } from '../../model/session.ts'
 import { SharedTurns } from '../../platform/clock.ts'
 import { type FileLock, openLock } from '../../platform/lock.ts'
+import { Tasks } from '../../platform/tasks.ts'
 import { batchPartOf } from '../deduplication.ts'
 import type { PolledMessage } from '../messages.ts'
 import type { PolledBatch, Storage } from '../storage.ts'
@@ -29,7 +30,7 @@ const memoryRows = 10_000
 
 /** @throws SvcError `store_unavailable`; nothing stays open then */
 export async function openStorage({ dir, secret, path, ...options }: StorageOptions): Promise<Storage> {
-  const { clock, log, maxCount } = options
+  const { clock, log, maxCount, tasks = new Tasks(clock) } = options
   /** Open resources, the newest first. */
   const open: { close(): Promise<void> }[] = []
   const close = async () => {
@@ -42,6 +43,7 @@ export async function openStorage({ dir, secret, path, ...options }: StorageOpti
     open.unshift(lock)
     const store = await openSqliteStore({
       ...options,
+      tasks,
       sealer,
       log: log.child('store'),
       path: path === false ? inMemory : (path ?? join(dir, dataFiles.store)),
@@ -66,7 +68,7 @@ export async function openStorage({ dir, secret, path, ...options }: StorageOpti
       rows: store,
     })
     await state.sessions.completeRenames()
-    const ports = { sessions: state.sessions, clock, log: log.child('poller') }
+    const ports = { sessions: state.sessions, clock, log: log.child('poller'), tasks }
     const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
     open.splice(1, 0, leases)
     await keepLocksMarked(dir, sealer)

@@ -85,6 +85,13 @@ const selectForBegin = `SELECT ${partColumns}, ${laneRowColumns}, e.mode, e.owne
 
 type CallRow = Omit<KeyFacts, 'isDead'> & { id: number; owner?: string }
 
+/** An entry that nobody ends. `lost`: ids of parts that will not be settled. */
+export interface Orphan {
+  readonly id: number
+  readonly lost: readonly number[]
+  readonly isOver: boolean
+}
+
 /** Parts that the outbox uses. */
 export interface SqliteOutboxParts {
   lanes: SqliteOutboxLanes
@@ -186,11 +193,19 @@ export class SqliteOutbox extends EnginePart {
     return this.#parts.plans.change(id, (found, plan) => end(found, reason, options, plan))
   }
 
-  expire(reasons?: ExpiryReasons): EndedEntry[] {
-    const found = this.db.all<{ id: number }>`SELECT id FROM outbox
+  /** Returns ids of the queued entries whose time has come. */
+  listDue(): number[] {
+    return this.#listIds`SELECT id FROM outbox
       WHERE expires_at <= ${this.clock.now()} AND mode = 'queue' AND ended_at IS NULL ORDER BY id`
-    return found
-      .flatMap(({ id }) => this.#parts.plans.change(id, (entry, plan) => expire(entry, reasons, plan)) ?? [])
+  }
+
+  #listIds(statement: TemplateStringsArray, ...values: number[]): number[] {
+    return this.db.all<{ id: number }>(statement, ...values).map(({ id }) => id)
+  }
+
+  expire(due: readonly number[], reasons?: ExpiryReasons): EndedEntry[] {
+    return due
+      .flatMap(id => this.#parts.plans.change(id, (entry, plan) => expire(entry, reasons, plan)) ?? [])
       .filter(({ ended, isLetGo }) => ended > 0 || isLetGo)
   }
 
@@ -228,31 +243,42 @@ export class SqliteOutbox extends EnginePart {
     return undefined
   }
 
-  /** Removes entries that answer for nothing any more. */
-  prune(): void {
-    const now = this.clock.now()
-    const before = now - keyLifeMs
-    this.db.run`UPDATE outbox SET key = NULL WHERE mode = 'queue' AND created_at <= ${before}`
-    const over = this.db.all<{ id: number }>`SELECT id FROM outbox WHERE ended_at IS NOT NULL
-      AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs} AND ended_at <= ${before}
-      ELSE key IS NULL OR ended_at <= ${before} END`
-    for (const { id } of over) this.#parts.plans.remove(id)
+  /** Returns ids of the queued entries whose keys answer for nothing any more. */
+  listOldKeys(): number[] {
+    return this.#listIds`SELECT id FROM outbox
+      WHERE key IS NOT NULL AND mode = 'queue' AND created_at <= ${this.clock.now() - keyLifeMs}`
   }
 
-  /**
-   * Ends messages in flight that began before `before` (Unix ms) or whose process died, and calls that are over for
-   * these reasons. @returns how many messages became unknown
-   */
-  reap(before: number): number {
-    const orphans = this.#findOrphans(before)
+  freeKeys(ids: readonly number[]): void {
+    for (const id of ids) this.db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
+  }
+
+  /** Returns ids of the entries that answer for nothing any more. */
+  listOver(): number[] {
+    const now = this.clock.now()
+    const before = now - keyLifeMs
+    return this.#listIds`SELECT id FROM outbox WHERE ended_at IS NOT NULL
+      AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs} AND ended_at <= ${before}
+      ELSE key IS NULL OR ended_at <= ${before} END`
+  }
+
+  remove(ids: readonly number[]): void {
+    for (const id of ids) this.#parts.plans.remove(id)
+  }
+
+  /** Ends these. @returns how many messages became unknown */
+  reap(orphans: readonly Orphan[]): number {
     let unknown = 0
-    for (const [id, orphan] of orphans)
-      unknown += this.#parts.plans.change(id, (found, plan) => endOrphan(found, orphan, plan)) ?? 0
+    for (const orphan of orphans)
+      unknown += this.#parts.plans.change(orphan.id, (found, plan) => endOrphan(found, orphan, plan)) ?? 0
     return unknown
   }
 
-  /** By the id of the entry. */
-  #findOrphans(before: number): Map<number, { lost: number[]; isOver: boolean }> {
+  /**
+   * Returns entries with messages in flight that began before `before` (Unix ms) or whose process died, and calls that
+   * are over for these reasons.
+   */
+  listOrphans(before: number): Orphan[] {
     const isDead = (owner: string | undefined) => this.owner.isDead(owner ?? '')
     const parts = this.db.all<{ id: number; entry: number; owner?: string; began_at?: number }>`
       SELECT id, entry, owner, began_at FROM outbox_part WHERE status = 'sending'`.filter(
@@ -267,13 +293,10 @@ export class SqliteOutbox extends EnginePart {
       // clock is trusted.
       .filter(({ owner, expires_at }) => isDead(owner) || (before > 0 && expires_at <= this.clock.now()))
     const isOver = new Set(calls.map(({ id }) => id))
-    const found = [...parts.map(({ entry }) => entry), ...isOver].map(
-      entry =>
-        [
-          entry,
-          { lost: parts.filter(part => part.entry === entry).map(({ id }) => id), isOver: isOver.has(entry) },
-        ] as const,
-    )
-    return new Map(found)
+    return [...new Set([...parts.map(({ entry }) => entry), ...isOver])].map(id => ({
+      id,
+      lost: parts.filter(({ entry }) => entry === id).map(part => part.id),
+      isOver: isOver.has(id),
+    }))
   }
 }

@@ -3,16 +3,18 @@
  * synchronously within the call. What must not be lost (received and sent rows) is committed with
  * synchronous=FULL; positions of readers are not.
  */
+import { changeApart, doneApart } from '../../platform/apart.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { noSealer, type Sealer } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import type { Database } from '../../platform/sqlite.ts'
+import type { Tasks } from '../../platform/tasks.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { Joining, JoinOutcome } from '../invitations.ts'
-import { createAgents } from '../nouns/agents.ts'
+import { openAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
-import { createAudit } from '../nouns/audit.ts'
+import { openAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
@@ -22,9 +24,10 @@ import { createInvitations, createJoin } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, findLastSign, inSteps, type Retention } from '../nouns/retention.ts'
-import { createTopics } from '../nouns/topics.ts'
+import { openTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
+import type { EndedEntry, ExpiryReasons } from '../outbox.ts'
 import { openNoun, type Routine, type Runner, readFirst } from '../routine.ts'
 import type * as contract from '../store.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
@@ -41,7 +44,7 @@ import { SqliteImportedMessages } from './imported-messages.ts'
 import { type FileContexts, SqliteOutboxLanes } from './lanes.ts'
 import { SqliteMessages } from './messages.ts'
 import { SqliteRenames, SqliteUserNames } from './names.ts'
-import { SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
+import { type Orphan, SqliteOutbox, type SqliteOutboxParts } from './outbox.ts'
 import { SqliteOutboxPlans } from './outbox-plans.ts'
 import { createPeopleParts } from './people.ts'
 import { createNounContext, drive } from './routines.ts'
@@ -62,6 +65,8 @@ export interface StoreOptions extends Retention {
   fileContexts?: FileContexts
   /** How long a write waits for a write of another process. Default: 2 s. */
   busyMs?: number
+  /** Where its work in the background is registered. */
+  tasks?: Tasks
 }
 
 /** While rows are leased, waits end after this time. */
@@ -104,7 +109,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const lanes = new SqliteOutboxLanes(context, options.fileContexts ?? (() => new Map()))
   const entries = new SqliteOutboxEntries(context, lanes)
   const plans = new SqliteOutboxPlans(context, entries)
-  const { prune: pruneOutbox, ...outbox } = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
+  const { pruneOutbox, ...outbox } = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
   const { backlog, consumers, names, ...readers } = createReaders(context, work)
   const run = createRunner(db, work)
   const nouns = createNouns(context, work, plans, run)
@@ -116,7 +121,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     clockTrust,
     textId: constantSql('rowid'),
   }
-  const prune = createPrune({ ...parts, findLast, pruneOthers: pruneOutbox }, run)
+  const prune = createPrune({ ...parts, findLast }, run)
   const { plain } = work.modes
   return {
     durable: path !== inMemory,
@@ -136,11 +141,9 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     maintenance: {
       checkWritable: async () => work.checkWritable(),
       isClockTrusted: async () => clockTrust.isTrusted,
-      prune: async signal => {
-        const unread = await prune(signal)
-        await inSteps(clock, signal, () => work.guard(() => shrinkStep(db)))
-        return unread
-      },
+      prune,
+      pruneOutbox,
+      shrink: async signal => await inSteps(clock, signal, () => work.guard(() => shrinkStep(db))),
       ...bindMethods(
         plain,
         new SqliteRenames(context),
@@ -208,7 +211,7 @@ function createReaders(context: SqliteContext, work: SqliteWork) {
   }
 }
 
-/** @returns `prune` removes entries that answer for nothing any more */
+/** @returns `pruneOutbox` is that of the maintenance */
 function createOutbox(
   context: SqliteContext,
   work: SqliteWork,
@@ -218,7 +221,9 @@ function createOutbox(
   const { entries, lanes } = parts
   const outbox = new SqliteOutbox(context, parts, clockTrust)
   const { light, plain, write } = work.modes
-  const calls = ['enqueue', 'approve', 'begin', 'settle', 'end', 'expire', 'prune', 'reap'] as const
+  const calls = ['enqueue', 'approve', 'begin', 'settle', 'end'] as const
+  const list = <T>(read: () => T[]) => work.guard(read)
+  const nameOf = (id: number) => `send ${id}`
   return {
     ...bindMethods(write, outbox, ...calls),
     ...bindMethods(write, lanes, 'holdBack'),
@@ -227,6 +232,33 @@ function createOutbox(
     ...bindMethods(light, outbox, 'claim', 'renew'),
     ...bindMethods(light, lanes, 'release'),
     getDepth: async () => work.guard(() => drive(context.db, readWaiting())),
+    async expire(reasons?: ExpiryReasons) {
+      const ended: EndedEntry[] = []
+      const expireThese = async (ids: readonly number[]) =>
+        void ended.push(...(await write(() => outbox.expire(ids, reasons))))
+      return doneApart(
+        await changeApart(
+          list(() => outbox.listDue()),
+          nameOf,
+          expireThese,
+        ),
+        ended,
+      )
+    },
+    async reap(before: number) {
+      let unknown = 0
+      const orphans = list(() => outbox.listOrphans(before))
+      const reapThese = async (some: readonly Orphan[]) => {
+        unknown += await write(() => outbox.reap(some))
+      }
+      return doneApart(await changeApart(orphans, ({ id }) => nameOf(id), reapThese), unknown)
+    },
+    async pruneOutbox() {
+      const [keys, over] = [list(() => outbox.listOldKeys()), list(() => outbox.listOver())]
+      const failures = await changeApart(keys, nameOf, async ids => await write(() => outbox.freeKeys(ids)))
+      failures.push(...(await changeApart(over, nameOf, async ids => await write(() => outbox.remove(ids)))))
+      doneApart(failures, undefined)
+    },
     findByKey: async (key: string) =>
       work.guard(() => outbox.hasKey(key)) ? write(() => outbox.findByKey(key)) : undefined,
   }
@@ -259,7 +291,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     },
     backlog: openNoun(createBacklog(nouns, logSql, events), run),
     consumers: openNoun(createConsumers(nouns), run),
-    audit: openNoun(createAudit(nouns), run),
+    audit: openAudit(nouns, run),
     names: openNoun(createUserNames(nouns), run),
     webhooks: openWebhooks(
       nouns,
@@ -272,8 +304,8 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     joins: openNoun(createJoin(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: openPeople(nouns, run, createPeopleParts(context)),
-    agents: openNoun(createAgents(nouns), run),
+    agents: openAgents(nouns, run),
     asks: openNoun(createAsks(nouns), run),
-    topics: openNoun(createTopics(nouns), run),
+    topics: openTopics(nouns, run),
   }
 }

@@ -7,6 +7,7 @@ import type { Log } from '../../platform/log.ts'
 import { type Database, findDatabaseError, openDatabase, switchToWal } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import { logEndErrorOf } from '../log-rows.ts'
+import { Tasks } from '../../platform/tasks.ts'
 import { ChangeNotifier, CommitQueue } from './commits.ts'
 import { migrate, rejectOtherForm } from './migrations.ts'
 import { OpenedStoreFile } from './opened-file.ts'
@@ -61,6 +62,7 @@ interface WorkPorts {
   clock: Clock
   log: Log
   busyMs?: number | undefined
+  tasks?: Tasks | undefined
   /** Number of changes of this process to sent messages. They are events, though not for consumers. */
   readonly messages: { readonly sentChanges: number }
 }
@@ -94,10 +96,10 @@ export class SqliteWork {
   }
 
   constructor(ports: WorkPorts) {
-    const { clock, db, log, path } = ports
+    const { clock, db, log, path, tasks = new Tasks(clock) } = ports
     this.#ports = ports
     this.#file = new OpenedStoreFile(path, clock)
-    this.#changes = new ChangeNotifier(db, log, () => this.#file.isLost)
+    this.#changes = new ChangeNotifier({ db, log, tasks }, () => this.#file.isLost)
     this.#writes = new CommitQueue(db)
   }
 
