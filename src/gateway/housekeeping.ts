@@ -13,7 +13,7 @@ import type { StoreMaintenance } from '../storage/store.ts'
 
 export interface HousekeepingPorts {
   sessions: Pick<SessionStore, 'sweep'>
-  upkeep: Pick<StoreMaintenance, 'prune' | 'pruneOutbox' | 'shrink' | 'isClockTrusted'>
+  upkeep: Pick<StoreMaintenance, 'prune' | 'pruneOutbox' | 'shrink' | 'isClockTrusted' | 'noteClock'>
   media: Pick<Media, 'uploads' | 'downloads' | 'kept'>
   outbox: Pick<Outbox, 'endStale'>
   audit: Pick<AuditStore, 'prune'>
@@ -23,6 +23,8 @@ export interface HousekeepingPorts {
 }
 
 const everyMs = 10 * 60_000
+/** A process may run for minutes only, and its time counts. */
+const clockMs = 60_000
 /** Wait before the first run, so that the first calls go first. */
 const firstMs = 500
 /** Between two steps of a long removal. */
@@ -37,6 +39,7 @@ interface Chore {
   readonly name: string
   /** What the log says when it fails. */
   readonly failure: string
+  readonly everyMs?: number
   /** It removes by age: it does nothing while the clock may be wrong. */
   readonly needsClock?: true
   work(setAside: SetAside): Promise<unknown>
@@ -67,6 +70,12 @@ export class Housekeeping {
   #listRemovals({ agents, audit, auditMs, upkeep }: HousekeepingPorts): Chore[] {
     const { bus, closing } = this.#runtime
     return [
+      {
+        name: 'clock',
+        failure: 'what is known of the clock is not stored',
+        everyMs: clockMs,
+        work: () => upkeep.noteClock(),
+      },
       {
         name: 'message_retention',
         failure: 'messages not pruned',
@@ -134,7 +143,7 @@ export class Housekeeping {
     if (clock.monotonic() - this.#doneAt <= everyMs) return
     this.#doneAt = clock.monotonic()
     const runOnce = async ({ work, ...named }: Chore) => {
-      using task = tasks.register({ ...named, everyMs, log })
+      using task = tasks.register({ everyMs, ...named, log })
       await task.run(work, closing)
     }
     this.#work = Promise.all([this.#sends, ...this.#chores].map(runOnce))

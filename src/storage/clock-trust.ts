@@ -13,33 +13,55 @@ const silenceMs = 7 * dayMs
 /** A clock is trusted again after this time without another jump. */
 const doubtMs = dayMs
 
+/** What is known of the clock from runs before. */
+export interface KnownClock {
+  /** Newest sign of life on disk, in Unix ms, if there is one. */
+  lastSign?: number | undefined
+  /** How long svc still has to run until the clock is trusted, in ms. */
+  leftMs?: number | undefined
+}
+
 export class ClockTrust {
   readonly #clock: Clock
   #now: number
   #monotonic: number
-  /** Monotonic. */
-  #doubtedUntil = Number.NEGATIVE_INFINITY
+  /** How long svc has to run until the clock is trusted. */
+  #leftMs: number
+  /** A doubt began since the last note. */
+  #isNew = false
 
-  /** @param lastSign newest sign of life on disk, in Unix ms, if there is one */
-  constructor(clock: Clock, lastSign: number | undefined) {
+  /** @param known what is stored */
+  constructor(clock: Clock, { lastSign, leftMs = 0 }: KnownClock) {
     this.#clock = clock
     this.#now = clock.now()
     this.#monotonic = clock.monotonic()
+    this.#leftMs = leftMs
     if (lastSign !== undefined && this.#now - lastSign > silenceMs) this.#doubt()
   }
 
-  /** Checks the clock once. False for a day after the clock jumped. */
+  /** Checks the clock once. False until svc has run for a day after the clock jumped, over all its starts. */
   get isTrusted(): boolean {
     const now = this.#clock.now()
     const monotonic = this.#clock.monotonic()
-    const jumped = Math.abs(now - this.#now - (monotonic - this.#monotonic)) > jumpMs
+    const passedMs = monotonic - this.#monotonic
+    const jumped = Math.abs(now - this.#now - passedMs) > jumpMs
     this.#now = now
     this.#monotonic = monotonic
     if (jumped) this.#doubt()
-    return monotonic >= this.#doubtedUntil
+    else this.#leftMs = Math.max(0, this.#leftMs - passedMs)
+    return this.#leftMs === 0
+  }
+
+  /** Checks the clock once, and returns what is to be stored. `isNew`: a doubt began since the last call. */
+  note(): { seenAt: number; leftMs: number; isNew: boolean } {
+    if (this.isTrusted) this.#isNew = false
+    const isNew = this.#isNew
+    this.#isNew = false
+    return { seenAt: this.#now, leftMs: Math.ceil(this.#leftMs), isNew }
   }
 
   #doubt(): void {
-    this.#doubtedUntil = this.#monotonic + doubtMs
+    this.#leftMs = doubtMs
+    this.#isNew = true
   }
 }

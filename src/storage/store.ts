@@ -424,10 +424,13 @@ export interface StoreMaintenance {
   checkWritable(): Promise<SvcError | undefined>
 
   /**
-   * Whether the clock may decide that something is too old to be kept: not within a day after it jumped, in
-   * this process or while none ran (`ClockTrust`).
+   * Whether the clock may decide that something is too old to be kept: not until svc has run for a day
+   * after it jumped, in this process or while none ran (`ClockTrust`).
    */
   isClockTrusted(): Promise<boolean>
+
+  /** Stores what is known of the clock, for the next start. Call it every minute. Not durable. */
+  noteClock(): Promise<void>
 
   /**
    * Removes expired data (README, "Retention"), oldest first, in steps that do not delay writers. Every

@@ -232,11 +232,12 @@ export const storeTables: readonly StoreTable[] = [
 
   own(undefined, 'gram', 'body id pairs', { people: '' }),
   own('sqlite', 'gram_position', 'position'),
-  own('sqlite', 'store_id', 'id hash_key erasures'),
+  own('sqlite', 'store_id', 'id hash_key erasures clock_seen clock_doubt_ms'),
   own(
     'postgres',
     'meta',
-    'form min_reader store_id hash_key erasures secret_key old_key home timeline timeline_at moved_to copying',
+    `form min_reader store_id hash_key erasures secret_key old_key home timeline timeline_at moved_to copying clock_seen
+     clock_doubt_ms`,
   ),
   own('postgres', 'head', 'last place revision'),
   own('postgres', 'durable', 'node upto place'),

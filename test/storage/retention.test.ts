@@ -68,6 +68,44 @@ onEach((_it, openStore) => {
     expect(cursorNumberOf(await t.store.events.getHead())).toBeLessThan(Number.MAX_SAFE_INTEGER)
   })
 
+  test('a doubt of the clock ends after a day of running, over several starts, and is no new one at each', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    await add(t, 3)
+    const { maintenance } = t.store
+    expect(await maintenance.isClockTrusted()).toBe(true)
+    // Nobody wrote, and nothing ran, for 40 days.
+    t.clock.off += 40 * day
+    await t.reopen()
+    for (const hours of [10, 10]) {
+      expect(await t.store.maintenance.isClockTrusted()).toBe(false)
+      await t.store.maintenance.prune()
+      expect(await left(t.store)).toHaveLength(3)
+      t.clock.at += hours * 3_600_000
+      await t.store.maintenance.noteClock()
+      t.clock.off += 2 * day
+      await t.reopen()
+    }
+    expect(await t.store.maintenance.isClockTrusted()).toBe(false)
+    t.clock.at += 4 * 3_600_000
+    expect(await t.store.maintenance.isClockTrusted()).toBe(true)
+    await t.store.maintenance.prune()
+    expect(await left(t.store)).toEqual([])
+    // The next start knows it, and a pause of a week without messages is no doubt while svc runs in between.
+    for (let starts = 0; starts < 4; starts++) {
+      await t.store.maintenance.noteClock()
+      t.clock.off += 5 * day
+      await t.reopen()
+      expect(await t.store.maintenance.isClockTrusted()).toBe(true)
+    }
+    // A clock that is set is doubted for a whole day again.
+    t.clock.off += 3650 * day
+    expect(await t.store.maintenance.isClockTrusted()).toBe(false)
+    await t.store.maintenance.noteClock()
+    await t.reopen()
+    t.clock.at += 23 * 3_600_000
+    expect(await t.store.maintenance.isClockTrusted()).toBe(false)
+  })
+
   test('a row that was claimed and then removed is not counted as waiting', async () => {
     await using t = await openStore({ maxCount: 2 })
     await add(t, 1)

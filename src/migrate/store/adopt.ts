@@ -55,7 +55,7 @@ export async function adoptStore({
       sql`DELETE FROM server_run`,
       sql`UPDATE head SET revision = revision + 1`,
     ])
-    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, clock.now()) }
+    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
     const still = goesOn ? { sends: 0, webhooks: 0, keys: 0 } : await letStandStill(context, keepKeys)
     await db.run(sql`UPDATE meta SET home = home()`)
     await db.barrier()

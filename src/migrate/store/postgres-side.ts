@@ -78,7 +78,7 @@ export async function openPgSnapshot({ url, secret, clock, log }: PgSideOptions)
         hint: 'Use the version of svc that the nodes run.',
       })
     followKeys(meta, sealer)
-    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, clock.now()) }
+    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
     const media = {
       uploads: new PgMediaStore(context, 'uploads', uploadRules),
       queued: new PgMediaStore(context, 'queued'),
@@ -174,7 +174,7 @@ async function open(
     lock = await takeLock(url)
     await rejectUsed(db, placeOfUrl(url))
     const meta = await db.one<Meta>(sql`SELECT store_id, hash_key, moved_to, copying FROM meta`)
-    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, clock.now()) }
+    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
     const side = new PgSide(db, lock, {
       place: placeOfUrl(url),
       sealer,

@@ -4,7 +4,7 @@ import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
-import type { ClockTrust } from '../clock-trust.ts'
+import type { ClockTrust, KnownClock } from '../clock-trust.ts'
 import { dayMs, liveMs } from '../retention.ts'
 import { type Dialect, type Routine, type Runner, readAll, readFirst, write } from '../routine.ts'
 import { perMessage } from './events.ts'
@@ -217,12 +217,23 @@ function* warnSenders({ log }: PruneParts, end: number, { warned }: RetentionRul
 }
 
 /**
- * Returns the time of the newest row or reader activity (Unix ms) that is not in the future; undefined if
- * there is none.
+ * Returns what is known of the clock. The last sign of life is the time of the newest row, reader activity, or note of the
+ * clock (Unix ms) that is not in the future.
+ *
+ * @param store the table of one row with what is known of the store
  */
-export function* findLastSign(now: number): Routine<number | undefined> {
+export function* readClock(now: number, store: Sql): Routine<KnownClock> {
   const row = yield* readFirst<{ at?: number }>(sql`SELECT max(at) AS at FROM (
     SELECT * FROM (SELECT stored_at AS at FROM message ORDER BY id DESC LIMIT 1) newest
-    UNION ALL SELECT max(seen_at) FROM consumer) signs WHERE at <= ${now + dayMs}`)
-  return row?.at
+    UNION ALL SELECT max(seen_at) FROM consumer UNION ALL SELECT clock_seen FROM ${store}) signs
+    WHERE at <= ${now + dayMs}`)
+  const known = yield* readFirst<{ leftMs: number }>(sql`SELECT clock_doubt_ms AS "leftMs" FROM ${store}`)
+  return { lastSign: row?.at, leftMs: known?.leftMs }
+}
+
+/** Stores what is known of the clock. If several processes count down one doubt, the lowest number is kept. */
+export function* noteClock(clockTrust: ClockTrust, { least }: Dialect, store: Sql): Routine<void> {
+  const { isNew, leftMs, seenAt } = clockTrust.note()
+  const left = isNew ? sql`${leftMs}` : sql`${least}(clock_doubt_ms, ${leftMs})`
+  yield* write(sql`UPDATE ${store} SET clock_seen = ${seenAt}, clock_doubt_ms = ${left}`)
 }

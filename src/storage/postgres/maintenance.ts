@@ -1,12 +1,16 @@
 /** The state of the engine, and where its log ends for retention. */
 import { SvcError } from '../../model/error.ts'
-import { sql } from '../../platform/sql.ts'
+import { constantSql, sql } from '../../platform/sql.ts'
+import { noteClock } from '../nouns/retention.ts'
 import { type Routine, readAll, readFirst } from '../routine.ts'
 import type { StoreMaintenance } from '../store.ts'
+import { drive } from './drive.ts'
 import { connectionHint } from './errors.ts'
 import { type EngineContext, PgPart } from './part.ts'
 import { faultError, findFaults } from './requirements.ts'
+import { postgresDialect } from './routines.ts'
 
+export const storeTable = constantSql('meta')
 /** Longest wait of `checkWritable`: `svc health` waits 2 s for everything. */
 const checkMs = 1500
 /** A barrier that takes longer is slow. */
@@ -23,6 +27,10 @@ export class PgMaintenance extends PgPart implements StoreMaintenance {
     super(context)
     this.prune = prune
     this.pruneOutbox = pruneOutbox
+  }
+
+  async noteClock(): Promise<void> {
+    await drive(this.db, noteClock(this.clockTrust, postgresDialect, storeTable))
   }
 
   async shrink(): Promise<void> {}

@@ -7,12 +7,13 @@ import { createKeyRing } from '../../platform/sealing.ts'
 import type { Tasks } from '../../platform/tasks.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { MediaRules, MediaStores } from '../media-store.ts'
-import { findLastSign } from '../nouns/retention.ts'
+import { readClock } from '../nouns/retention.ts'
 import type { Node, Storage } from '../storage.ts'
 import { PgDatabase } from './database.ts'
 import { drive } from './drive.ts'
 import { GramIndexer } from './grams.ts'
 import { PgIngest } from './ingest.ts'
+import { storeTable } from './maintenance.ts'
 import { PgMediaStore } from './media.ts'
 import { migrate } from './migrate.ts'
 import { PgNode } from './nodes.ts'
@@ -61,7 +62,7 @@ export async function openPgStorage(options: PgStorageOptions): Promise<PgStorag
   const keys = createKeyRing(secret, newSecret)
   try {
     await migrate(db, { log, keys, steps: options.steps })
-    const clockTrust = new ClockTrust(clock, await drive(db, findLastSign(clock.now())))
+    const clockTrust = new ClockTrust(clock, await drive(db, readClock(clock.now(), storeTable)))
     const context: EngineContext = { db, clock, log: log.child('store'), sealer: keys, clockTrust }
     const node = await PgNode.join(context, { ...options, keys })
     await db.start()

@@ -49,7 +49,10 @@ export const tables = `
     -- The store was moved there, and must not be used here any more.
     moved_to text,
     -- A copy into this store has not finished; JSON.
-    copying text
+    copying text,
+    -- When a node ran last, by its clock; how long svc has to run until the clock is trusted.
+    clock_seen bigint,
+    clock_doubt_ms bigint NOT NULL DEFAULT 0
   );
   INSERT INTO meta (form, min_reader, store_id, hash_key) VALUES
     (0, ${unreleasedForms + 1}, substr(md5(gen_random_uuid()::text), 1, 10), md5(gen_random_uuid()::text) || md5(gen_random_uuid()::text));

@@ -23,7 +23,7 @@ import { readWaiting } from '../nouns/inspection.ts'
 import { createInvitations, createJoin } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
-import { createPrune, findLastSign, inSteps, type Retention } from '../nouns/retention.ts'
+import { createPrune, inSteps, noteClock, type Retention, readClock } from '../nouns/retention.ts'
 import { openTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
@@ -69,6 +69,8 @@ export interface StoreOptions extends Retention {
   tasks?: Tasks
 }
 
+const storeTable = constantSql('store_id')
+
 /** While rows are leased, waits end after this time. */
 const checkLeasesMs = 1000
 
@@ -104,7 +106,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const { clock, log, path, sealer = noSealer } = options
   const messages = new SqliteMessages(db, clock, log, sealer)
   const work = new SqliteWork({ ...options, db, messages })
-  const clockTrust = new ClockTrust(clock, drive(db, findLastSign(clock.now())))
+  const clockTrust = new ClockTrust(clock, drive(db, readClock(clock.now(), storeTable)))
   const context: SqliteContext = { db, messages, clock, sealer, owner: new ProcessOwner() }
   const lanes = new SqliteOutboxLanes(context, options.fileContexts ?? (() => new Map()))
   const entries = new SqliteOutboxEntries(context, lanes)
@@ -141,6 +143,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     maintenance: {
       checkWritable: async () => work.checkWritable(),
       isClockTrusted: async () => clockTrust.isTrusted,
+      noteClock: () => run('relaxed', () => noteClock(clockTrust, sqliteDialect, storeTable)),
       prune,
       pruneOutbox,
       shrink: async signal => await inSteps(clock, signal, () => work.guard(() => shrinkStep(db))),

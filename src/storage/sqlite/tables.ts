@@ -241,8 +241,15 @@ const people = `
 
 const events = `
   -- id: of this store, which is part of each cursor. hash_key: the key of the hashes that stand for the ids of forgotten
-  -- users. erasures: counts those that have ended.
-  CREATE TABLE store_id (id TEXT NOT NULL, hash_key TEXT, erasures INTEGER NOT NULL DEFAULT 0);
+  -- users. erasures: counts those that have ended. clock_seen: when a process ran last, by its clock. clock_doubt_ms: how
+  -- long svc has to run until the clock is trusted.
+  CREATE TABLE store_id (
+    id TEXT NOT NULL,
+    hash_key TEXT,
+    erasures INTEGER NOT NULL DEFAULT 0,
+    clock_seen INTEGER,
+    clock_doubt_ms INTEGER NOT NULL DEFAULT 0
+  );
   INSERT INTO store_id (id, hash_key) VALUES (lower(hex(randomblob(5))), lower(hex(randomblob(32))));
 
   -- All events except received messages, which are events themselves. session: folded. data: JSON.

@@ -39,6 +39,7 @@ const dayMs = 24 * hourMs
 const maintenance = {
   prune: verb({}, ({ store }) => store.maintenance.prune(), 4),
   pruneOutbox: verb({}, ({ store }) => store.maintenance.pruneOutbox(), 2),
+  noteClock: verb({}, ({ store }) => store.maintenance.noteClock()),
   shrink: verb({}, ({ store }) => store.maintenance.shrink()),
   isClockTrusted: verb({}, ({ store }) => store.maintenance.isClockTrusted()),
   checkWritable: verb({}, ({ store }) => store.maintenance.checkWritable()),
