@@ -159,6 +159,8 @@ export function addSubscriptions(server: McpServer, context: McpContext): void {
   }
   if (closed.aborted) return
   const stop = changes.subscribe(by, change => {
+    // Most sessions are idle and have subscribed to nothing. A message costs nothing for them.
+    if (era === 'legacy' && change.kind === 'updated' && subscribed.size === 0) return
     // A legacy client may get notifications only after its `initialize`.
     if (era === 'modern' || server.server.getClientCapabilities()) pass(change)
   })

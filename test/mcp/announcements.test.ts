@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'bun:test'
-import { conversationUri, spellingsOf, subscriptionKey } from '../../src/mcp/uris.ts'
+import type { McpServer } from '@modelcontextprotocol/server'
+import { addSubscriptions } from '../../src/mcp/announcements.ts'
+import type { McpContext, ResourceChange, ResourceChanges } from '../../src/mcp/context.ts'
+import { conversationUri, inboxUri, spellingsOf, subscriptionKey } from '../../src/mcp/uris.ts'
 import { stdio } from '../../src/model/principal.ts'
+import { silentLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
 import { withMcpPair } from '../support/mcp-pair.ts'
 
@@ -95,4 +99,34 @@ test('addresses that name the same are known as the same', () => {
   expect(spellingsOf('svc://inbox')).toEqual(['svc://inbox'])
   expect(subscriptionKey('svc://conversations/Work/u')).toBe('svc://conversations/work/u')
   expect(subscriptionKey('svc://conversations/a/b/c')).toBeUndefined()
+})
+
+test('a message does not touch a session of the legacy era that has subscribed to nothing', () => {
+  const handlers = new Map<string, (request: { params: { uri: string } }) => unknown>()
+  const touched: string[] = []
+  let listener: (change: ResourceChange) => void = () => {}
+  const server = {
+    server: {
+      registerCapabilities() {},
+      setRequestHandler: (method: string, handler: (request: { params: { uri: string } }) => unknown) =>
+        void handlers.set(method, handler),
+      getClientCapabilities: () => touched.push('capabilities'),
+      sendResourceUpdated: async ({ uri }: { uri: string }) => touched.push(uri),
+    },
+    isConnected: () => touched.push('connected'),
+  }
+  const changes: ResourceChanges = {
+    subscribe(_by, own) {
+      listener = own
+      return () => {}
+    },
+  }
+  const { signal: closed } = new AbortController()
+  const context = { by: stdio, changes, closed, era: 'legacy', lasting: true, log: silentLog }
+  addSubscriptions(server as unknown as McpServer, context as unknown as McpContext)
+  listener({ kind: 'updated', uri: inboxUri })
+  expect(touched).toEqual([])
+  handlers.get('resources/subscribe')!({ params: { uri: inboxUri } })
+  listener({ kind: 'updated', uri: inboxUri })
+  expect(touched).toContain(inboxUri)
 })

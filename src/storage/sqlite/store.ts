@@ -49,7 +49,7 @@ import { SqliteOutboxPlans } from './outbox-plans.ts'
 import { createPeopleParts } from './people.ts'
 import { createNounContext, drive } from './routines.ts'
 import { scrubFile } from './scrub.ts'
-import { shrinkStep } from './shrink.ts'
+import { checkpoint, shrinkStep } from './shrink.ts'
 import { takeOver } from './webhook-progress.ts'
 import { inMemory, openStoreFile, SqliteWork } from './work.ts'
 import { type AsyncMethods, bindMethods, type StrictMethods } from './write-modes.ts'
@@ -125,6 +125,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   }
   const prune = createPrune({ ...parts, findLast }, run)
   const { plain } = work.modes
+  let isPinned = false
   return {
     durable: path !== inMemory,
     ...readers,
@@ -146,7 +147,10 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
       noteClock: () => run('relaxed', () => noteClock(clockTrust, sqliteDialect, storeTable)),
       prune,
       pruneOutbox,
-      shrink: async signal => await inSteps(clock, signal, () => work.guard(() => shrinkStep(db))),
+      shrink: async signal => {
+        await inSteps(clock, signal, () => work.guard(() => shrinkStep(db)))
+        isPinned = work.guard(() => checkpoint(db, isPinned))
+      },
       ...bindMethods(
         plain,
         new SqliteRenames(context),

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'bun:test'
 import { stat } from 'node:fs/promises'
 import { openDatabase } from '../../../src/platform/sqlite.ts'
 import type { Store } from '../../../src/storage/store.ts'
+import { failure } from '../../support/failure.ts'
 import { insert, message, type Running } from '../support.ts'
 import { openSqlite } from './support.ts'
 
@@ -67,6 +68,27 @@ test('the file shrinks again, while readers read', async () => {
   await pruning
   await t.store.maintenance.shrink()
   expect(await checkpoint()).toBeLessThan(before / 4)
+})
+
+test('a reader that never ends is told, with what to do, once it was there at two looks', async () => {
+  await using t = await openSqlite()
+  await t.store.maintenance.shrink()
+  const reader = await openDatabase(t.path, { readonly: true })
+  const raw = 'x'.repeat(4_000_000)
+  await insert(t, [message('first')])
+  reader.exec('BEGIN')
+  reader.get`SELECT count(*) FROM message`
+  for (let count = 0; count < 5; count++) await insert(t, [message('long', { raw })])
+  await t.store.maintenance.shrink()
+  const error = await failure(t.store.maintenance.shrink())
+  expect(error).toMatchObject({ code: 'store_unavailable' })
+  expect(String(error)).toContain('messages.db-wal')
+  // It lasts as long as the reader.
+  expect(await failure(t.store.maintenance.shrink())).toMatchObject({ code: 'store_unavailable' })
+  reader.exec('COMMIT')
+  reader.close()
+  await t.store.maintenance.shrink()
+  expect(await t.store.maintenance.checkWritable()).toBeUndefined()
 })
 
 describe('a clock that jumps', () => {
