@@ -115,8 +115,8 @@ export async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>):
 }
 
 /**
- * Adds to the note of this process: its panel, its new certificate, or its tasks that fail. A process that serves the panel
- * alone has no other note.
+ * Adds to the note of this process: its panel, its new certificate, or its tasks that fail. A process that listens
+ * to no calls has no other note.
  */
 export async function noteMore(
   dir: string,
@@ -124,7 +124,8 @@ export async function noteMore(
 ): Promise<void> {
   const own = (await listNotes(dir)).find(({ pid }) => pid === process.pid)
   if (own) await noteAddress(dir, { ...own, ...more })
-  else if ('panel' in more && more.panel) await noteAddress(dir, { url: '', ...more })
+  else if (('panel' in more && more.panel) || ('failing_tasks' in more && more.failing_tasks?.length))
+    await noteAddress(dir, { url: '', ...more })
 }
 
 /** How often other processes get to know which tasks fail. */

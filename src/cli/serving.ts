@@ -83,6 +83,7 @@ export async function runService(
   log.info('svc starts', { version })
   await gateway.start()
   noteFailingTasks(requested.basePath, opened.tasks, log, opened.ending)
+  stack.defer(() => noteAddress(requested.basePath))
   // The log line helps if the directory's name was mistyped.
   if (opened.isNew) log.info('a new data directory was made', { path: requested.basePath })
   const { docs } = door.pages ?? {}

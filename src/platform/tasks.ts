@@ -175,7 +175,9 @@ class Task implements Disposable {
   #fail(error: unknown, row: string): void {
     const { failure, log, name } = this.#options
     const now = this.#clock.monotonic()
-    const reason = reasonOf(error)
+    const said = reasonOf(error)
+    // A bare code, such as that of a constraint of the store, says too little.
+    const reason = error instanceof Error && /^\w+$/.test(said) ? error.message : said
     this.#failures++
     const { since = this.#clock.now() } = this.#failed.get(row) ?? {}
     this.#failed.set(row, {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import en from '../../locales/en.json'
 import { owner } from '../../src/model/principal.ts'
+import { openDatabase } from '../../src/platform/sqlite.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { testClock } from '../support/clock.ts'
@@ -29,6 +30,34 @@ async function soon(panel: TestPanel, page: Page, text: string): Promise<void> {
 const says = (page: Page, text: string) => page.locator('.sentence', { hasText: text }).waitFor()
 
 describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
+  test('work in the background that fails is there by its name, with the reason, until it works again', async () => {
+    await using panel = await withPanel()
+    const page = await panel.open()
+    await says(page, words('overview.says_well_one', { count: 1 }))
+    const rename = async (from: string, to: string) => {
+      const db = await openDatabase(join(panel.dir, 'messages.db'))
+      db.exec(`ALTER TABLE ${from} RENAME TO ${to}`)
+      db.close()
+    }
+    await rename('topic', 'topic_away')
+    const concern = page.locator('.concern', { hasText: words('overview.tasks_one', { count: 1 }) })
+    await panel.until('it is told', async () => {
+      panel.clock.advance(1000)
+      return (await concern.count()) > 0
+    })
+    await concern.getByRole('button').first().click()
+    await page
+      .locator('.each li', { hasText: 'topics' })
+      .getByText(/no such table/)
+      .waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await rename('topic_away', 'topic')
+    await panel.until('it works again', async () => {
+      panel.clock.advance(1000)
+      return (await concern.count()) === 0
+    })
+  })
+
   test('problems appear at once, the same on every page, each with what helps', async () => {
     await using panel = await withPanel({
       sessions: ['default', 'sales', 'ops'],
