@@ -419,7 +419,7 @@ onEach((it, open) => {
       await using t = await open({ maxCount: 1 })
       const turn = await addTurn(t)
       await addTurn(t)
-      await t.store.maintenance.pruneOutbox()
+      await t.store.maintenance.prune()
       const { messages } = turn
       expect(await byId(t.store, messages[0]!)).toBeUndefined()
       expect([...(await t.store.agents.readAsked([...messages, 2])).keys()]).toEqual([2])

@@ -384,7 +384,7 @@ onEach((it, openStore) => {
       t,
       ['1', '2', '3'].map(text => message(text)),
     )
-    await t.store.maintenance.pruneOutbox()
+    await t.store.maintenance.prune()
     expect((await rows(t.store)).map(([text]) => text)).toEqual(['2', '3'])
     const parts = await next(t.store)
     expect(parts.map(({ text }) => text)).toEqual(['waits', 'too'])

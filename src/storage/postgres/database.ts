@@ -63,10 +63,9 @@ interface Faults {
 }
 
 export class PgDatabase implements PgQueries {
-  readonly node: string
+  readonly tasks: Tasks
   /** Id of the store that is open. */
   #storeId: string | undefined
-  readonly tasks: Tasks
   #pool: PgPool
   readonly #options: DatabaseOptions
   readonly #barriers: BarrierLoop
@@ -77,7 +76,6 @@ export class PgDatabase implements PgQueries {
 
   constructor(options: DatabaseOptions) {
     this.#options = options
-    this.node = options.node
     this.tasks = options.tasks ?? new Tasks(options.clock)
     this.#pool = this.#createPool()
     this.#barriers = new BarrierLoop({
@@ -102,6 +100,10 @@ export class PgDatabase implements PgQueries {
 
   #createPool(): PgPool {
     return createPgPool(this.#connectionOptions({ synchronous_commit: 'off' }), poolSize)
+  }
+
+  get node(): string {
+    return this.#options.node
   }
 
   /** Without user and password. The address that is known now: it may change. */
