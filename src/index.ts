@@ -70,6 +70,7 @@ export type {
   AnswerPart,
   ConversationKey,
   ConversationState,
+  MissedMessage,
   NewQuestion,
   NewTurn,
   StoredAnswer,

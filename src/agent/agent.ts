@@ -6,10 +6,12 @@ import {
   type ConversationKey,
   isSvcError,
   type Message,
+  type MissedMessage,
   type OpenMessage,
   type StoredTurn,
   type Svc,
 } from '../index.ts'
+import { consumerOf } from '../model/agent.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { Permits } from '../platform/permits.ts'
@@ -93,6 +95,8 @@ class Agent {
   readonly #closing: AbortSignal
   readonly #people: Talkers
   readonly #approvals: Approvals
+  /** Row ids of messages from before the start that another agent has handled. */
+  #handled: ReadonlySet<number> = new Set()
   readonly #conversations = new Map<string, UserConversation>()
   readonly #conversationPorts: TurnPorts
   /** Aborts when the claim is lost or given up. */
@@ -172,7 +176,8 @@ class Agent {
       const session = (await names?.get(name)?.()) ?? this.#config.session
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
-      const reading = { consumer: `agent-${name}`, signal, ...only }
+      const reading = { consumer: consumerOf(name), signal, ...only }
+      await this.#lookAtMissed()
       for await (const open of this.#svc.openMessages(reading)) await this.#take(open)
     } finally {
       unlink()
@@ -184,12 +189,28 @@ class Agent {
     }
   }
 
+  /** Says what came while the agent did not run. What another agent has handled is not taken, unless they run side by side. */
+  async #lookAtMissed(): Promise<void> {
+    const { beside, name } = this.#config
+    const missed: MissedMessage[] = []
+    for (const one of await this.#work.listMissed(name))
+      if (await this.#people.mayTalk(one.session, one.user)) missed.push(one)
+    const handled = beside ? [] : missed.filter(({ isHandled }) => isHandled)
+    this.#handled = new Set(handled.map(({ id }) => id))
+    if (missed.length > 0)
+      this.#ports.log.info('messages came while the agent did not run', {
+        taken: missed.length - handled.length,
+        left_to_another_agent: handled.length,
+      })
+  }
+
   /** Takes a message, unless another agent does. */
   async #take(open: OpenMessage): Promise<void> {
     const { clock, log, takeAnswer } = this.#ports
     const { from_user: user, session } = open.message
     const key = { agent: this.#config.name, session, user }
     try {
+      if (this.#handled.has(open.message.id)) return await open.settle(true)
       const standing = await this.#people.findStanding(session, user)
       const mayAnswer = standing === 'allowed' || standing === 'operator'
       const taken = mayAnswer ? await takeAnswer(open.message, standing === 'operator' || undefined) : 'no'

@@ -3,6 +3,9 @@ import { type Static, Type } from '@sinclair/typebox'
 import { MessageKind } from './message.ts'
 import { flag, integer, oneOf, optional, text } from './shapes.ts'
 
+/** Returns the name of the consumer with which an agent reads. */
+export const consumerOf = (agent: string): string => `agent-${agent}`
+
 /** Names of agents. */
 export const agentNameForm: RegExp = /^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$/
 export const agentNameRule = '1 to 50 letters (a-z), digits, "_" or "-"'

@@ -55,6 +55,16 @@ export interface TurnChange {
   error?: string
 }
 
+/** A message that waited when an agent started. */
+export interface MissedMessage {
+  /** Row id. */
+  readonly id: number
+  readonly session: string
+  readonly user: string
+  /** Whether another agent, which had answered this user before, read it. */
+  readonly isHandled: boolean
+}
+
 /** What an agent keeps about a conversation. */
 export interface ConversationState {
   /** The agent's own id of its session; absent: the next turn begins a new one. */
@@ -124,6 +134,9 @@ export interface AgentStore {
 
   /** Returns the names of the agents that a living process has claimed, this one among them. */
   listRunning(): Promise<string[]>
+
+  /** Returns the received messages that the consumer of an agent has not read to the end, oldest first. */
+  listMissed(agent: string): Promise<MissedMessage[]>
 
   /** Gives up the claim on an agent, and those on its conversations. Not durable. */
   releaseAgent(agent: string): Promise<void>

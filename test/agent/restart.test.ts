@@ -137,3 +137,46 @@ test('of two processes one works; the other goes on when it ends', async () => {
   )
   expect(second.backend.runs.length).toBe(3)
 })
+
+/** Two agents of one account that ran one after the other; then the first one starts again. */
+async function withSecondAgent(config: Partial<AgentConfig>) {
+  const agents = await withAgents()
+  const mum = await agents.library.sandbox.addUser('mum')
+  const answer = (name: string) => new PlayedBackend(({ text }) => `${name}: ${text}`)
+  await (await agents.start(answer('a'), { name: 'a' })).stop()
+  const second = await agents.start(answer('b'), { name: 'b' })
+  for (const [nth, text] of ['one', 'two', '/help'].entries()) {
+    await agents.say(text)
+    await agents.gets(nth + 1)
+  }
+  await agents.say('for the first one', mum)
+  await agents.until('it was told', () => agents.count('agent_turn') === 3)
+  await agents.until('all is settled', () => agents.count('lease') === 0)
+  await second.stop()
+  await agents.say('three')
+  await agents.until('it is stored', () => agents.count('message WHERE sent = 0') === 5)
+  const first = await agents.start(answer('a'), { name: 'a', allow: [mum], ...config })
+  return { agents, first }
+}
+const saidAtStart = ({ library }: TestAgents) =>
+  library.lines.flatMap(line => (/taken.*left_to_another_agent/.test(line) ? [line] : []))
+
+test('what another agent handled while one was away is not a turn again, and the start counts it', async () => {
+  const { agents, first } = await withSecondAgent({})
+  await using _ = agents
+  await agents.until('it answered', () => first.backend.runs.length === 2)
+  expect(first.backend.prompts.toSorted()).toEqual(['for the first one', 'three'])
+  expect(saidAtStart(agents)).toHaveLength(1)
+  expect(saidAtStart(agents)[0]).toMatch(/taken\W+2\W.*left_to_another_agent\W+3\W/)
+})
+
+test('an agent that runs beside another one answers what that one answered', async () => {
+  const { agents, first } = await withSecondAgent({ beside: true })
+  await using _ = agents
+  const all = ['for the first one', 'one', 'three', 'two'].join()
+  await agents.until(
+    'it answered',
+    () => first.backend.prompts.join('\n').split('\n').toSorted().join() === all,
+  )
+  expect(saidAtStart(agents)[0]).toMatch(/taken\W+5\W.*left_to_another_agent\W+0\W/)
+})

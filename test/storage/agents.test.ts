@@ -260,6 +260,54 @@ onEach((it, open) => {
       expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(true)
     })
 
+    it('what waits for an agent is listed, with what another agent has read that answers there', async t => {
+      const { agents, consumers } = t.store
+      const say = async (user: string, count = 1) =>
+        insert(
+          t,
+          Array.from({ length: count }, () => message('hi', { from_user: user })),
+          's',
+        ) as Promise<number[]>
+      const read = async (agent: string, upTo: number) => {
+        const claim = await consumers.claim(`agent-${agent}`, { limit: upTo })
+        return claim!.lease
+      }
+      expect(await agents.listMissed('home')).toEqual([])
+      for (const agent of ['home', 'work', 'late'])
+        await consumers.register(`agent-${agent}`, { atEnd: true })
+      const [first, second, third] = await say('u', 3)
+      const [other] = await say('o')
+      // Without a turn, such as a command, and in one that failed.
+      const lease = await read('work', 4)
+      expect((await agents.listMissed('home')).every(({ isHandled }) => !isHandled)).toBe(true)
+      await agents.addTurn({ ...key({ agent: 'work' }), source: 'message', messages: [second!] })
+      const stranger = {
+        ...key({ agent: 'work', user: 'o' }),
+        source: 'message',
+        messages: [other!],
+      } as const
+      const { id } = await agents.addTurn(stranger)
+      await agents.claim(key({ agent: 'work', user: 'o' }))
+      expect(await agents.changeTurn(id, { state: 'failed' })).toBe(true)
+      // It may come again: the other agent has not finished it.
+      expect((await agents.listMissed('home')).some(({ isHandled }) => isHandled)).toBe(false)
+      await consumers.ack(lease)
+      const [fourth] = await say('u')
+      const place = { session: 's', user: 'u' }
+      const missed = [
+        { ...place, id: first!, isHandled: false },
+        { ...place, id: second!, isHandled: true },
+        { ...place, id: third!, isHandled: true },
+        { session: 's', user: 'o', id: other!, isHandled: false },
+        { ...place, id: fourth!, isHandled: false },
+      ]
+      expect(await agents.listMissed('home')).toEqual(missed)
+      // What was read and not finished waits too.
+      await read('home', 3)
+      expect(await agents.listMissed('home')).toEqual(missed)
+      expect(await agents.listMissed('work')).toEqual([{ ...place, id: fourth!, isHandled: false }])
+    })
+
     it('one process runs an agent', async t => {
       const { agents } = t.store
       await using other = await t.second()

@@ -1,11 +1,12 @@
 /** Turns and conversations of agents. */
-import { isTurnOpen, type TurnPart, turnPartLength } from '../../model/agent.ts'
+import { consumerOf, isTurnOpen, type TurnPart, turnPartLength } from '../../model/agent.ts'
 import { changeApart, doneApart } from '../../platform/apart.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type {
   AgentStore,
   ConversationKey,
   ConversationState,
+  MissedMessage,
   StoredConversation,
   StoredTurn,
   TurnFilter,
@@ -137,6 +138,13 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
     return yield* context.ensureSession(found?.name ?? name)
   }
 
+  /** SQL for how far a consumer has read the session of the message `m`. */
+  const reached = (consumer: string): Sql => {
+    const own = constantSql(consumer)
+    const ahead = sql`SELECT position FROM consumer_ahead a WHERE a.consumer = ${own}.name AND a.session = m.session`
+    return sql`${dialect.greatest}(${own}.position, coalesce((${ahead}), 0))`
+  }
+
   /** Continues a WHERE about the conversation `c`. */
   const isSelected = ({ agent, session, user }: Omit<TurnFilter, 'limit' | 'before'>): Sql => sql`
     ${agent === undefined ? noSql : sql` AND c.agent = ${agent}`}
@@ -188,6 +196,36 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
         const rows = yield* readAll<ClaimRow & { agent: string }>(sql`SELECT c.agent, ${claimColumns}
           FROM agent_conversation c WHERE c.session = 0 AND c.owner IS NOT NULL ORDER BY c.agent`)
         return rows.filter(row => row.owner === owner || !isFree(row)).map(({ agent }) => agent)
+      },
+
+      *listMissed(agent) {
+        const open = yield* readAll<{
+          consumer: string
+          ids: string
+        }>(sql`SELECT consumer, CAST(ids AS text) AS ids
+          FROM lease WHERE consumer LIKE ${consumerOf('%')}`)
+        // A list of ids is JSON in one engine, and an array in the other.
+        const openOf = (isOwn: boolean) =>
+          open
+            .filter(({ consumer }) => (consumer === consumerOf(agent)) === isOwn)
+            .flatMap(({ ids }) => ids.match(/\d+/g) ?? [])
+            .map(Number)
+        const [own, ofOthers] = [openOf(true), new Set(openOf(false))]
+        const rows = yield* readAll<Omit<MissedMessage, 'isHandled'> & { handled: unknown }>(
+          sql`SELECT m.id, s.name AS session, m.peer AS user, EXISTS (SELECT 1 FROM agent_conversation c
+              JOIN consumer o ON o.name = ${consumerOf('')} || c.agent
+              WHERE c.session = m.session AND c.peer = m.peer AND c.agent <> ${agent} AND m.id <= ${reached('o')}
+                AND EXISTS (SELECT 1 FROM agent_turn t
+                  WHERE t.conversation = c.id AND t.first <= m.id AND t.state <> 'failed')) AS handled
+            FROM consumer r ${dialect.inOrderJoin} message m ON m.id > ${dialect.least}(r.position, ${(own[0] ?? Number.MAX_SAFE_INTEGER) - 1})
+            JOIN session s ON s.key = m.session
+            WHERE r.name = ${consumerOf(agent)} AND m.sent = 0
+              AND (m.id > ${reached('r')} OR ${dialect.isOneOf(sql`m.id`, [0, ...own])}) ORDER BY m.id`,
+        )
+        return rows.map(({ handled, ...row }) => ({
+          ...row,
+          isHandled: Boolean(handled) && !ofOthers.has(row.id),
+        }))
       },
 
       *releaseAgent(agent) {
@@ -358,6 +396,7 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
       listOld: 'plain',
       listWork: 'plain',
       listRunning: 'plain',
+      listMissed: 'plain',
       getTurn: 'plain',
       listTurns: 'plain',
       readAsked: 'plain',

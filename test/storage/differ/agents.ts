@@ -66,6 +66,9 @@ const agents = {
   listRunning: verb({ isOther }, async (side, { isOther }) =>
     sorted(await storeOf(side, isOther).agents.listRunning()),
   ),
+  listMissed: verb({ agent, isOther }, async (side, { agent, isOther }) =>
+    (await storeOf(side, isOther).agents.listMissed(agent)).map(({ id: _, ...missed }) => missed),
+  ),
   releaseAgent: verb({ agent, isOther }, (side, { agent, isOther }) =>
     storeOf(side, isOther).agents.releaseAgent(agent),
   ),
