@@ -3,6 +3,7 @@ import { badArgument } from '../model/error.ts'
 import { type EventStart, parseEventStart } from '../model/webhook.ts'
 import { parseTime } from '../operations/schema.ts'
 import { systemClock } from '../platform/clock.ts'
+import { localZone } from '../platform/time-zone.ts'
 
 const unitMs: Readonly<Record<string, number>> = {
   s: 1000,
@@ -23,6 +24,7 @@ export function parseSpan(text: string): number | undefined {
  * day, or a time.
  *
  * @param now Unix ms
+ * @throws SvcError as `localZone`
  * @returns Unix ms; undefined if the text is none of them
  */
 export function parseTypedEnd(text: string, now: number): number | undefined {
@@ -30,6 +32,7 @@ export function parseTypedEnd(text: string, now: number): number | undefined {
   if (span !== undefined) return now + span
   const [, tomorrow, hour, minute] = /^(tomorrow )?([01]?\d|2[0-3]):([0-5]\d)$/i.exec(text) ?? []
   if (hour === undefined) return parseTypedTime(text, now)
+  localZone()
   const at = new Date(now)
   at.setHours(Number(hour), Number(minute), 0, 0)
   if (tomorrow !== undefined || at.getTime() <= now) at.setDate(at.getDate() + 1)
@@ -48,6 +51,7 @@ export const timeForms =
  * Parses a time. A time without a zone is in this machine's zone.
  *
  * @param now Unix ms
+ * @throws SvcError as `localZone`
  * @returns Unix ms; undefined if the text is no time
  */
 export function parseTypedTime(text: string, now: number): number | undefined {
@@ -55,12 +59,14 @@ export function parseTypedTime(text: string, now: number): number | undefined {
   if (span !== undefined) return now - span
   const day = ['today', 'yesterday'].indexOf(text.toLowerCase())
   if (day >= 0) {
+    localZone()
     const today = new Date(now)
     return new Date(today.getFullYear(), today.getMonth(), today.getDate() - day).getTime()
   }
   const parsed = parseTime(text)
   if (parsed === undefined || /^\d{11,}$/.test(text) || /(z|[+-]\d{2}(:?\d{2})?)$/i.test(text.slice(10)))
     return parsed
+  localZone()
   const at = new Date(parsed)
   const local = new Date(0)
   local.setFullYear(at.getUTCFullYear(), at.getUTCMonth(), at.getUTCDate())

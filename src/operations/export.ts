@@ -9,6 +9,7 @@ import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import { toJsonLine } from '../platform/escape-controls.ts'
 import { followSignal } from '../platform/signals.ts'
+import { localZone } from '../platform/time-zone.ts'
 import { erasedMeanwhileError } from '../storage/people.ts'
 import { exampleUser } from './example-values.ts'
 import { readerOf } from './export-texts.ts'
@@ -107,7 +108,7 @@ async function openExport(
     })
   const { session, user } = await gateway.events.resolveFilter({ session: input.session, user: input.user })
   const { since, until } = input
-  const reader = readerOf(input.language, input.time_zone)
+  const reader = readerOf(input.language, input.time_zone ?? (format === 'html' ? localZone() : undefined))
   const upTo = await gateway.inbox.getHead()
   const filter: WalkFilter = {
     upTo,

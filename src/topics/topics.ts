@@ -15,6 +15,7 @@ import type {
 } from '../model/topic.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
+import { localZone } from '../platform/time-zone.ts'
 import {
   defaultTopicSettings,
   type StoredTopic,
@@ -161,6 +162,7 @@ function changedBy(
 ): TopicSettings {
   const { quiet, secret, template, zone } = change
   if (zone !== undefined) requireZone(zone)
+  else if (quiet && before.zone === undefined) localZone()
   const given = withoutUndefined({ ...change, keep_ms: keep_seconds && keep_seconds * 1000 })
   const optional = { quiet: quiet || undefined, secret: secret || undefined, template: template || undefined }
   const cleared = Object.fromEntries(

@@ -53,7 +53,7 @@ export const commands = [
   operationCommand(verbs.send, {
     hasFailed: ({ status, success }) => !success && status !== 'queued',
     changeMade: ({ status }) => (status === 'accepted' ? 'sent' : status),
-    render: (result, again, { input }) => ({ text: formatSend(result, input.to, again) }),
+    render: (result, again, { input }) => ({ text: formatSend(result, input.to, again, input.send_at) }),
   }),
   operationCommand(verbs.download, {
     absentCode: 'message_not_found',
@@ -78,8 +78,8 @@ export const commands = [
   }),
 ]
 
-/** Formats the result of a send. */
-export function formatSend(result: SendResult, to: string, again: string): string {
+/** Formats the result of a send. @param sendAt the time that was asked for */
+export function formatSend(result: SendResult, to: string, again: string, sendAt?: number): string {
   const { green, red, yellow } = colours
   const ids = result.message_id === undefined ? '' : `  ${oneLine(result.message_id)}`
   const paint = result.success ? green : result.status === 'queued' ? yellow : red
@@ -100,6 +100,8 @@ export function formatSend(result: SendResult, to: string, again: string): strin
     lines.push(
       `it waits for ${describeWait(result)}; svc outbox cancel ${oneLine(result.outbox_id)}${again} takes it back`,
     )
+  if (result.outbox_id !== undefined && sendAt !== undefined && sendAt !== result.not_before)
+    lines.push(`it is planned for ${formatLocalTime(sendAt)}`)
   if (result.status === 'unknown')
     lines.push('no answer came: it may have arrived. Check before you send it again.')
   const until =
