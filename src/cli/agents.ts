@@ -13,11 +13,11 @@ import { Svc } from '../index.ts'
 import { createDirectCall } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
-import { defaultSessionName, type Session, sessionKeyOf } from '../model/session.ts'
+import { defaultSessionName, type Session, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
 import { endsWithin, systemClock } from '../platform/clock.ts'
-import { formatCount } from '../platform/format.ts'
+import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -186,8 +186,15 @@ async function logIn(
   const sessions = await ask(verbs.sessions, {})
   // A session that cannot be read may have an account.
   const isBare = ({ bot_id, poll_error }: Session) => bot_id === undefined && poll_error === undefined
-  const there = new Set(sessions.filter(one => !isBare(one)).map(({ name }) => sessionKeyOf(name)))
+  const accounts = sessions.filter(one => !isBare(one)).map(({ name }) => name)
+  const there = new Set(accounts.map(sessionKeyOf))
   const named = agents.flatMap(({ session }) => session ?? [])
+  const names = new Set(sessions.map(({ name }) => sessionKeyOf(name)))
+  const unknown = there.size === 0 ? undefined : named.find(name => !names.has(sessionKeyOf(name)))
+  if (unknown !== undefined)
+    throw sessionNotFoundError(unknown, {
+      hint: `There is ${formatList(accounts.map(quoteForShell), 10)}. To log in another account first: ${wordingOf(command).command(['login', unknown])}.`,
+    })
   const [begun = defaultSessionName] = sessions.filter(isBare).map(({ name }) => name)
   const wanted = named.length > 0 ? named : there.size > 0 ? [] : [begun]
   for (const session_name of new Set(wanted)) {

@@ -140,7 +140,7 @@ interface McpDoorOptions {
 }
 
 /** Returns true if the URL is that of MCP beside REST. */
-export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp(?:[?#]|$)/.test(url)
+export const isMcpPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/mcp\/?(?:[?#]|$)/.test(url)
 
 /** Returns the tools that MCP clients get. @throws SvcError `invalid_arguments` for an unknown name */
 export function listOfferedTools(filter: Config['tools']): readonly Tool[] {

@@ -23,6 +23,7 @@ import { findSystemUser } from '../platform/process.ts'
 import { maxWaitOf } from '../server/behind-proxy.ts'
 import { callerAddressOf, requestIdOf } from '../server/caller.ts'
 import { InterfaceCall } from '../server/http-call.ts'
+import { readsStream } from './accept.ts'
 import type { McpContext } from './context.ts'
 import type { QuestionTickets } from './questions.ts'
 
@@ -87,7 +88,8 @@ export class McpCall extends InterfaceCall {
     const { elicitation } = envelope[CLIENT_CAPABILITIES_META_KEY] ?? declared ?? {}
     // A client that names no kind of elicitation supports forms: they were the only kind in the first
     // revision.
-    if (elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {
+    const canAsk = era === 'modern' || readsStream(ctx.http?.req)
+    if (canAsk && elicitation && (elicitation.form !== undefined || elicitation.url === undefined)) {
       this.elicit = (field, form, about) =>
         era === 'modern' ? this.#askByResult(field, form, about) : this.#askDuringCall(form)
       this.ask = question => this.#ask(question)

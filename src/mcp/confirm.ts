@@ -24,10 +24,10 @@ export async function confirmSend(
   call: McpCall,
   { gateway, log }: Pick<McpContext, 'gateway' | 'log'>,
 ): Promise<Unanswered | undefined> {
-  const outgoing = verbs.send.parse(input ?? {})
+  const outgoing = verbs.send.parse(input)
   // A known idempotency key repeats an earlier send, so there is nothing to approve. Should this call send
   // after all, it waits for an approval.
-  if ((await invoke(foreseeSend, await gateway, input ?? {}, call, log)) === 'known') return 'nobody'
+  if ((await invoke(foreseeSend, await gateway, input, call, log)) === 'known') return 'nobody'
   const form = {
     message: describeSend(outgoing),
     requestedSchema: {

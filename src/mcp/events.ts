@@ -4,7 +4,7 @@
  */
 import { fromJsonSchema, type McpServer, type ServerContext } from '@modelcontextprotocol/server'
 import { type Static, Type } from '@sinclair/typebox'
-import { isSvcError } from '../model/error.ts'
+import { isSvcError, SvcError, withFieldNames } from '../model/error.ts'
 import { matchesArguments, type SubscriptionArguments, toOccurrence } from '../model/occurrence.ts'
 import { between, bounded, optional } from '../model/shapes.ts'
 import { followEvents, type OpenedEvents } from '../operations/events.ts'
@@ -115,7 +115,20 @@ function toEventsError(error: unknown): unknown {
   if (error.code === 'rate_limited')
     return eventsError('ResourceExhausted', error.details ?? { limit: 'streams' })
   if (callback !== undefined) return eventsError('CallbackEndpointError', { reason: callback })
-  return most === undefined ? error : eventsError('ResourceExhausted', { limit: 'webhooks', max: most })
+  if (most !== undefined) return eventsError('ResourceExhausted', { limit: 'webhooks', max: most })
+  const named = withFieldNames(error, one => ({ ...one, field: argumentNames[one.field] ?? one.field }))
+  const { code, options, problem } = named
+  const isUsual = code === 'invalid_arguments' && options.hint === undefined && options.next === undefined
+  return isUsual
+    ? new SvcError(code, problem, { ...options, hint: 'events/list shows every argument.' })
+    : named
+}
+
+/** What arguments of events are called, by their names in operations. */
+const argumentNames: Readonly<Record<string, string>> = {
+  user: 'person',
+  session: 'account',
+  after: 'cursor',
 }
 
 /** Returns the event type and arguments that a subscription names. @throws ProtocolError, SvcError */

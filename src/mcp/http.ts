@@ -24,6 +24,7 @@ import { createUnopenedStream } from '../server/event-stream.ts'
 import { FailedAttempts } from '../server/failed-attempts.ts'
 import { ShutdownSignal } from '../server/http-call.ts'
 import { answerWithinLimits } from '../server/limits.ts'
+import { answerAsRead, noteAccepted, rejectEndless } from './accept.ts'
 import type { CallTransport, McpContext, McpShared, ServerFactory } from './context.ts'
 import { RequestDeliveries, rpcErrorResponse } from './exchange.ts'
 import { QuestionTickets } from './questions.ts'
@@ -200,9 +201,32 @@ function createStreamablePath(
     after: options.after,
   })
   const stateless = new StatelessRequests({ ...options, servers, exchanges, maxBodyBytes })
+  async function answerParsed(request: Request, value: unknown, caller: Caller): Promise<Response> {
+    const id = request.headers.get('mcp-session-id')
+    // The key may have ended while the body was read.
+    caller.by.ended?.throwIfAborted()
+    const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
+    if (isAlone) return stateless.answer(request, caller, value)
+    // A client that initializes with an unknown session id gets a new session.
+    const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
+    if (isNew) {
+      releaseBody(request)
+      return (await sessions.open(request, value, caller)) ?? rejectTooManySessions()
+    }
+    if (id === null) return stateless.answer(request, caller, value)
+    // The body is read, and the answer may be a stream that stays open for long.
+    releaseBody(request)
+    return await sessions.serve(id, request, caller, value).then(
+      response => response ?? rejectUnknownSession(),
+      error => {
+        if (error instanceof TooManySessionsError) return rejectTooManySessions()
+        throw error
+      },
+    )
+  }
   return {
     async answer(request, caller) {
-      if (new URL(request.url).pathname !== '/mcp') throw wrongPathError('/mcp')
+      if (pathOf(request) !== '/mcp') throw wrongPathError('/mcp')
       const wrong = rejectWrongParameter(request.url)
       if (wrong) return wrong
       const id = request.headers.get('mcp-session-id')
@@ -211,26 +235,11 @@ function createStreamablePath(
         return sessions.has(id, caller) ? createUnopenedStream() : rejectUnknownSession()
       const posted = request.method === 'POST' ? await readJson(request) : { value: undefined }
       if (posted instanceof Response) return posted
-      // The key may have ended while the body was read.
-      caller.by.ended?.throwIfAborted()
       const { value } = posted
-      const isAlone = request.method === 'POST' ? !(await isLegacyRequest(request, value)) : id === null
-      if (isAlone) return stateless.answer(request, caller, value)
-      // A client that initializes with an unknown session id gets a new session.
-      const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
-      if (isNew) {
-        releaseBody(request)
-        return (await sessions.open(request, value, caller)) ?? rejectTooManySessions()
-      }
-      if (id === null) return stateless.answer(request, caller, value)
-      // The body is read, and the answer may be a stream that stays open for long.
-      releaseBody(request)
-      return await sessions.serve(id, request, caller, value).then(
-        response => response ?? rejectUnknownSession(),
-        error => {
-          if (error instanceof TooManySessionsError) return rejectTooManySessions()
-          throw error
-        },
+      noteAccepted(request)
+      return (
+        rejectEndless(request, value) ??
+        answerAsRead(request, value, await answerParsed(request, value, caller))
       )
     },
     drain: () => sessions.endStreams(),
@@ -268,8 +277,7 @@ function createSsePaths(servers: ServerFactory, { confirmMs }: McpHttpOptions): 
   }
   return {
     async answer(request, caller) {
-      const { pathname } = new URL(request.url)
-      const allow = { '/sse': 'GET', '/messages': 'POST' }[pathname]
+      const allow = { '/sse': 'GET', '/messages': 'POST' }[pathOf(request)]
       if (allow === undefined) throw wrongPathError('/sse')
       const isHead = allow === 'GET' && request.method === 'HEAD'
       if (request.method !== allow && !isHead) {
@@ -286,6 +294,9 @@ function createSsePaths(servers: ServerFactory, { confirmMs }: McpHttpOptions): 
     close: () => sse.close(),
   }
 }
+
+/** Returns the path of a request. A slash at its end makes no difference. */
+const pathOf = ({ url }: Request): string => new URL(url).pathname.replace(/(?<=.)\/$/, '')
 
 const wrongPathError = (path: string) =>
   new SvcError('not_found', 'Nothing is served at this path', { hint: `MCP is at ${path}.` })

@@ -127,6 +127,34 @@ function addToDescriptions(schema: JsonSchema, where: CallerLocation, key = ''):
   }
 }
 
+/** Arguments without which a call means more: null could be meant to narrow it. */
+const widening: ReadonlySet<string> = new Set(['user_id', 'session_name', 'ack', 'after', 'users'])
+
+/**
+ * Reads arguments as models write them: null for absent, and a list or an object as a JSON text.
+ *
+ * @param schema of the value
+ */
+export function readGiven({ items, properties, type }: JsonSchema, given: unknown): unknown {
+  const isText = (type === 'array' || type === 'object') && typeof given === 'string'
+  const value = isText ? readJsonText(given) : given
+  if (Array.isArray(value)) return items ? value.map(one => readGiven(items, one)) : value
+  if (!properties || typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([key, field]) =>
+      field === null && !widening.has(key) ? [] : [[key, readGiven(properties[key] ?? {}, field)]],
+    ),
+  )
+}
+
+function readJsonText(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
 /**
  * Splits the arguments of a call into the input of the tool and the settings of its answer.
  *

@@ -112,6 +112,8 @@ class SvcServer extends Server {
   protected override _wrapHandler(method: string, handler: Handler): Handler {
     const wrapped = super._wrapHandler(method, handler)
     return async (request, ctx) => {
+      const { cursor } = request.params ?? {}
+      if (unpaged.includes(method) && typeof cursor === 'string') throw foreignCursorError(method)
       try {
         return await wrapped(request, ctx)
       } catch (error) {
@@ -174,6 +176,15 @@ const requestTypes: Readonly<Record<string, SpecTypeName>> = {
 }
 
 const maxIssues = 5
+
+/** Lists that fit into one answer, so that svc gives no cursor for them. */
+const unpaged = ['tools/list', 'prompts/list', 'resources/list', 'resources/templates/list']
+
+const foreignCursorError = (method: string) =>
+  new ProtocolError(
+    ProtocolErrorCode.InvalidParams,
+    `${method}: cursor: this one is not from svc; the list is whole without it`,
+  )
 
 /**
  * Returns an error (-32602) that names the invalid parameters of a request, or undefined if they are valid.

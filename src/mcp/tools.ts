@@ -25,7 +25,7 @@ import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
 import { contentBlocksOf, inlineMediaBytes, maxCounted, readAll, toolsWithOutsideContent } from './content.ts'
 import { callOperation, type McpContext } from './context.ts'
-import { inputSchemaOf, splitArguments } from './reading.ts'
+import { inputSchemaOf, readGiven, splitArguments } from './reading.ts'
 
 /** Key in `_meta` of an error result for its problem object. */
 const problemKey = 'svc/problem'
@@ -58,17 +58,18 @@ export function addTools(server: McpServer, context: McpContext): void {
   const where = !local ? 'remote' : local === true ? 'anyFile' : 'someFiles'
   for (const tool of context.tools) {
     const description = describeFor(tool, where)
+    const schema = inputSchemaOf(tool, where, context.consumer)
     server.registerTool(
       tool.name,
       {
         title: tool.title,
         description: tool === verbs.send && onlyDrafts(by) ? `${description}\n\n${draftRule}` : description,
-        inputSchema: toMcpSchema(inputSchemaOf(tool, where, context.consumer)),
+        inputSchema: toMcpSchema(schema),
         ...(hasStructuredContent(tool, context) && { outputSchema: toMcpSchema(structuredSchema(tool)) }),
         annotations: annotationsOf(tool),
         _meta: { 'anthropic/searchHint': `wechat weixin 微信 ${searchWords[tool.name] ?? ''}` },
       },
-      (input, ctx) => callTool(server, tool, input, ctx, context),
+      (input, ctx) => callTool(server, tool, readGiven(schema, input ?? {}), ctx, context),
     )
   }
 }
@@ -133,12 +134,12 @@ async function callTool(
   try {
     const { stopError } = context.calls.waiting
     if (stopError) throw stopError
-    const seconds = (input as { timeout?: unknown } | undefined)?.timeout
+    const seconds = (input as { timeout?: unknown }).timeout
     call.startTicking(tool.title, typeof seconds === 'number' && seconds > 0 ? seconds : undefined)
     // The send of a key that may only draft waits for the approval of another person.
     if (context.confirmSend && tool.name === 'send' && !onlyDrafts(context.by))
       call.unanswered = await confirmSend(input, call, context)
-    const { input: toolInput, reading } = splitArguments(tool.name, input ?? {})
+    const { input: toolInput, reading } = splitArguments(tool.name, input)
     const named = tool.name === 'recv' ? await withConsumer(context, toolInput) : toolInput
     call.startFitCheck = reading?.startFitCheck
     const value = await invoke(tool, gateway, named, call, context.log)

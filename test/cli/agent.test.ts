@@ -252,3 +252,16 @@ test('wrong usage ends with 2, says what to type, and makes nothing', async () =
   }
   expect(await Bun.file(join(dir, 'messages.db')).exists()).toBe(false)
 })
+
+test('a session that is not there is refused with the names of those that are', async () => {
+  const dir = await newDir()
+  const agent = startAgent(dir, '--', 'svc', 'echo-agent')
+  await agent.scan()
+  await agent.isReady()
+  await agent.stop()
+  const place = ['--sandbox', '--sandbox-port', '0', '-d', dir]
+  const refused = await svc(['agent', ...place, '--session', 'nope', '--', 'svc', 'echo-agent'], { home })
+  expect(refused.status).toBe(1)
+  expect(refused.stderr).toMatch(/nope.*default.*svc login nope/)
+  expect(refused.stdout).toBe('')
+})

@@ -57,6 +57,29 @@ async function rawSend(url: string, input: object, beside: object = {}): Promise
 const codeOf = (result: Json) => result._meta['svc/problem'].code
 const questionOf = (result: Json) => result.inputRequests.send.params.message
 
+test('a client that takes only JSON cannot be asked: its send waits for approval, and the next call finds it sent', async () => {
+  await using site = await withAccount()
+  const { service, outgoing, sandbox } = site
+  const accept = 'application/json'
+  const hello = initialize()
+  const params = { ...hello.params, capabilities: { elicitation: {} } }
+  const opened = await post(service.url, { ...hello, params }, { accept })
+  await opened.text()
+  const session = { accept, 'mcp-session-id': opened.headers.get('mcp-session-id')! }
+  const send = async () => {
+    const given = { name: 'send', arguments: { ...outgoing, idempotency_key: 'once' } }
+    const message = { jsonrpc: '2.0', id: 1, method: 'tools/call', params: given }
+    return (await (await post(service.url, message, session)).json()).result.structuredContent
+  }
+  const first = await send()
+  expect(first).toMatchObject({ status: 'queued', waits_for: 'approval' })
+  await using rest = await restOf(service.t.gateway)
+  const approved = await fetch(`${rest.url}/outbox/${first.outbox_id}/approve`, { method: 'POST' })
+  expect(approved.status).toBe(200)
+  expect(await send()).toMatchObject({ status: 'accepted', repeated: true })
+  expect(await sandbox.messages({ from: 'bot' })).toHaveLength(1)
+})
+
 test('a client that listens to nothing but the answer to its call is asked there', async () => {
   await using site = await withAccount()
   const { service, outgoing } = site

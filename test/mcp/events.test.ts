@@ -65,6 +65,20 @@ test('errors are those of the extension', async () => {
     expect([what, await failure(s.client.call(method, params))]).toMatchObject([what, expected])
 })
 
+test('a wrong argument is named as events have it, and the advice names no tool', async () => {
+  await using s = await withEvents()
+  for (const [params, field] of [
+    [{ arguments: { person: 'Nobody' } }, 'person: '],
+    [{ arguments: { account: 'no' } }, 'there is no session'],
+    [{ cursor: '0' }, 'cursor: '],
+  ] as const) {
+    const { message } = await failure(s.client.call('events/poll', { name: received, ...params }))
+    expect(message).toContain(field)
+    if (field === 'cursor: ') expect(message).toMatch(/events\/list/)
+    expect(message).not.toMatch(/\btool\b/)
+  }
+})
+
 describe('poll', () => {
   test('begins now, and reads on from its cursor, in bounded parts', async () => {
     await using s = await withEvents()
