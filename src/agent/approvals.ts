@@ -14,7 +14,7 @@ import type {
   StoredTurn,
   Svc,
 } from '../index.ts'
-import { chooseOption, type Said } from '../model/typed-answer.ts'
+import { bareOf, chooseOption, type Said } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { endQuestion, isLate, newCode, withdraw } from './asking.ts'
@@ -22,7 +22,7 @@ import type { AgentConfig } from './config.ts'
 import { readMessages } from './prompt.ts'
 import { cutMiddle, toOneLine } from './question-text.ts'
 import type { Chat, Talkers } from './talkers.ts'
-import type { Texts } from './texts.ts'
+import { type Texts, textsFor } from './texts.ts'
 
 /** How long a draft waits in the outbox. */
 const waitsMs = 24 * 60 * 60_000
@@ -90,12 +90,14 @@ export class Approvals {
 
   /** Sends or discards the drafts of a question, as the operator answered. @returns whether the answer was clear */
   async decide(
-    { drafts = [], id, session, turn }: StoredQuestion,
+    { code, drafts = [], id, session, turn }: StoredQuestion,
     said: Said,
     message: Message,
   ): Promise<boolean> {
     const { people, show, svc, work } = this.#ports
-    const option = chooseOption(said, draftOptions)
+    const lines = textsFor(message.text).draft.choices(code)
+    const shown = lines.findIndex(line => bareOf(line) === bareOf(message.text))
+    const option = chooseOption(said, draftOptions) ?? draftOptions[shown]
     if (!option || message.msg_type !== 'TEXT') return false
     const act = option.id === 'send' ? svc.outbox.approve : svc.outbox.cancel
     let done = false

@@ -3,6 +3,7 @@
  * its own behind a mark, so that it cannot look like anything else.
  */
 import type { QuestionOption } from '../index.ts'
+import { findNamed } from '../model/typed-answer.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 
 /** Maximum length of the text of a question, in characters. */
@@ -72,6 +73,18 @@ export const chineseQuestions: QuestionTexts = {
   isOver: code => `${code} 没有及时得到回答，因此没有允许。`,
 }
 
+const nameIn = ({ kinds }: QuestionTexts, { kind, name }: QuestionOption) => `${kinds[kind]}: ${name}`
+
+/** Returns the option that a text names, by its name or as a question shows it; undefined if that is not clear. */
+export function findShown(text: string, { code, options }: AskedQuestion): QuestionOption | undefined {
+  const lists = [englishQuestions, chineseQuestions].map(texts =>
+    options.map(option => ({ ...option, name: nameIn(texts, option) })),
+  )
+  const found = [options, ...lists].flatMap(list => findNamed(text, code, list).map(({ id }) => id))
+  const [id, ...others] = new Set(found)
+  return others.length > 0 ? undefined : options.find(one => one.id === id)
+}
+
 /** Formats a question for a chat. */
 export function formatQuestion(asked: AskedQuestion, texts: QuestionTexts): string {
   const [opening, closing] = texts.question(asked)
@@ -79,7 +92,7 @@ export function formatQuestion(asked: AskedQuestion, texts: QuestionTexts): stri
   return [
     opening,
     `> ${text}`,
-    ...options.map(({ kind, name }, nth) => `${code} ${nth + 1} = ${texts.kinds[kind]}: ${name}`),
+    ...options.map((option, nth) => `${code} ${nth + 1} = ${nameIn(texts, option)}`),
     closing,
   ].join('\n')
 }

@@ -6,6 +6,7 @@
 import type { Message, QuestionOption, StoredQuestion, Svc } from '../index.ts'
 import { chooseOption, isCode, isRejection, readAnswer, type Said, saidIn } from '../model/typed-answer.ts'
 import { Asking, type AskingPorts, isLate } from './asking.ts'
+import { findShown } from './question-text.ts'
 import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
@@ -44,6 +45,7 @@ export class Questions extends Asking {
     const { work } = this.#ports
     // Questions of other programs to this person come first: their answers are no prompts.
     const asked = await work.takesAsAnswer(message)
+    if (asked === 'over') return this.#tellOver(message)
     if (asked === 'taken' || (asked === 'later' && isAlone === undefined)) return asked
     const text = saidIn(message)
     // Most messages are read without the store.
@@ -56,11 +58,10 @@ export class Questions extends Asking {
     if (said.code !== undefined) {
       const isOpen = all.some(({ code }) => code === said.code)
       if (!isOpen && !(await this.#decides(user, session))) return 'no'
-      await this.#takeCode(
-        said,
-        open.find(({ code }) => code === said.code),
-        message,
-      )
+      const question = open.find(({ code }) => code === said.code)
+      // A code that somebody else must send gets no word.
+      if (!question) return (await this.#decides(user, session)) ? this.#tellOver(message) : 'taken'
+      await this.#takeCode(said, question, message)
       return 'taken'
     }
     const questions = open.filter(({ drafts }) => drafts === undefined)
@@ -89,16 +90,25 @@ export class Questions extends Asking {
     await this.#ports.delivery.tell(to, text, `agent:${message.id}:answer`)
   }
 
-  async #takeCode(
-    said: Said,
-    question: (StoredQuestion & { chat: Chat }) | undefined,
-    message: Message,
-  ): Promise<void> {
-    const option = question && chooseOption(said, question.options)
-    if (question?.drafts) {
+  /** Says that the question of a code is over. Without an answer left for that, the message is one as any other. */
+  async #tellOver({ from_user: user_id, id, redelivered, session }: Message): Promise<Taken> {
+    const { delivery } = this.#ports
+    const to = { session, user_id }
+    if ((await delivery.countLeft(to)) < 1) return 'no'
+    if (!redelivered) await delivery.tell(to, ({ question }) => question.noQuestion, `agent:${id}:answer`)
+    return 'taken'
+  }
+
+  async #takeCode(said: Said, question: StoredQuestion & { chat: Chat }, message: Message): Promise<void> {
+    const { code, drafts, options } = question
+    const named = findShown(saidIn(message), question)
+    // What holds for ever needs its number.
+    const isNamed = named?.kind !== 'allow_always' || said.number !== undefined
+    const option = chooseOption(said, options) ?? (isNamed ? named : undefined)
+    if (drafts) {
       if (await this.#ports.decide(question, said, message)) return
-      await this.#tellAbout(message, ({ draft }) => draft.howTo(question.code))
-    } else if (!question) await this.#tellAbout(message, ({ question: { noQuestion } }) => noQuestion)
+      await this.#tellAbout(message, ({ draft }) => draft.howTo(code))
+    }
     // The text of a voice message is only a guess, so it may reject but not allow.
     else if (option && (message.msg_type === 'TEXT' || isRejection(option)))
       await this.#answer(question, option, message)

@@ -3,7 +3,7 @@
  * not matter which process stored the message, or whether the asker was there: the first who looks writes the answer down.
  */
 import type { QuestionOption } from '../model/agent.ts'
-import type { Call } from '../model/call.ts'
+import { type Call, createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { HistoryPage, Message, SendResult } from '../model/message.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
@@ -14,7 +14,15 @@ import {
   type TakenAsAnswer,
   type UserQuestion,
 } from '../model/question.ts'
-import { chooseOption, codeSigns, isCode, plainOf, readAnswer, saidIn } from '../model/typed-answer.ts'
+import {
+  bareOf,
+  chooseOption,
+  codeSigns,
+  findNamed,
+  isCode,
+  readAnswer,
+  saidIn,
+} from '../model/typed-answer.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
@@ -57,6 +65,8 @@ export class Asks {
   readonly #runtime: Runtime
   /** Looks under way, by question: all who wait for a question share one. */
   readonly #looks = new Map<number, Promise<StoredAsk | undefined>>()
+  /** Open questions that were shown once more, with the message because of which. */
+  readonly #shownAgain = new Map<number, number>()
 
   constructor(ports: AskPorts, runtime: Runtime) {
     this.#ports = ports
@@ -171,7 +181,7 @@ export class Asks {
 
   /**
    * Tells whether a message of a user answers a question, so that no agent may get it. One with the code of a question is
-   * taken, also if it is not clear, or if the question is over.
+   * taken, also if it is not clear; so is one after which a question was shown again.
    */
   async takes(message: Message): Promise<TakenAsAnswer> {
     const text = saidIn(message)
@@ -179,12 +189,16 @@ export class Asks {
     const all = await this.#ports.asks.listIn({ session, user_id })
     if (all.length === 0) return 'no'
     const said = readAnswer(text, code => all.some(one => one.code === code))
-    if (said?.code !== undefined && all.some(({ code }) => code === said.code)) return 'taken'
+    const coded = all.find(({ code }) => code === said?.code)
+    if (coded) {
+      const { answer, answered_in } = await this.#settle(coded)
+      return isOver({ answer }) && answered_in !== message.id ? 'over' : 'taken'
+    }
     const about = all.filter(one => one.asked_at < message.timestamp + skewMs && choiceOf(one, text))
     let isLater = false
     for (const ask of about) {
       const { answered_in } = await this.#settle(ask)
-      if (answered_in === message.id) return 'taken'
+      if (answered_in === message.id || this.#shownAgain.get(ask.id) === message.id) return 'taken'
       const isFresh = this.#runtime.clock.now() - message.timestamp <= pauseMs
       if (answered_in === undefined && isFresh && !isOver(ask)) isLater = true
     }
@@ -224,6 +238,7 @@ export class Asks {
     end: { answer: string; answered_by?: string; answered_in?: number },
   ): Promise<StoredAsk> {
     const { asks, outbox } = this.#ports
+    this.#shownAgain.delete(ask.id)
     await asks.end(ask.id, { ...end, answered_at: this.#runtime.clock.now() })
     const now = (await asks.get(ask.id)) ?? ask
     if (now.answer === '' && now.entry !== undefined && now.sent_at === undefined)
@@ -259,14 +274,37 @@ export class Asks {
   /** Reads the chat from the question on, and returns the first message that chooses. */
   async #findAnswer(ask: StoredAsk) {
     const messages = await this.#readChat(ask)
+    let unclear: number | undefined
     for (const [nth, message] of messages.entries()) {
       const { direction, from_user, id, timestamp } = message
       if (direction !== 'received' || timestamp >= ask.expires_at) continue
       const choice = choiceOf(ask, saidIn(message))
-      if (choice && (choice.hasCode || (await this.#isPlain(ask, messages, nth))))
+      if (choice?.option && (choice.hasCode || (await this.#isPlain(ask, messages, nth))))
         return { answer: choice.option.id, answered_by: `user:${from_user}`, answered_in: id }
+      const isNew = ask.sent_at !== undefined && timestamp > ask.sent_at
+      if (choice && isNew && this.#runtime.clock.now() - timestamp > pauseMs) unclear ??= id
     }
+    if (unclear !== undefined) await this.#askAgain(ask, unclear)
     return undefined
+  }
+
+  /** Shows a question once more, after a message that may be an answer to it, and does not count. */
+  async #askAgain(ask: StoredAsk, message: number): Promise<void> {
+    const { asks, sender } = this.#ports
+    const { code, expires_at: until, id, session, user_id: to } = ask
+    if (this.#shownAgain.has(id)) return
+    const request = { to, session, text: formatAsk(ask), media: [], until }
+    const idempotency_key = `svc:question:${id}:${code}:again`
+    try {
+      const sent = await sender.send({ ...request, idempotency_key }, createDirectCall({ by: ownerOf }))
+      this.#shownAgain.set(id, message)
+      if (sent.status === 'accepted' && !sent.suspect && sent.message_id !== undefined)
+        await asks.change(id, { message_id: sent.message_id })
+    } catch (error) {
+      if (!(error instanceof SvcError)) throw error
+      // No answer is left for it.
+      if (error.code !== 'rate_limited') this.#shownAgain.set(id, 0)
+    }
   }
 
   /** Returns the messages of a chat since a question was asked, oldest first. */
@@ -314,33 +352,30 @@ export class Asks {
 /** Every principal that is not a key sees all entries of the outbox. */
 const ownerOf: Principal = { kind: 'open' }
 
-/** Returns the option that a text chooses, and whether it does so with the code. */
-function choiceOf({ code, options }: StoredAsk, text: string) {
+/**
+ * Returns what a text chooses, and whether it does so with the code.
+ *
+ * @returns undefined if it is no choice; without an option if it is not clear which
+ */
+function choiceOf(
+  { code, options }: StoredAsk,
+  text: string,
+): { option?: QuestionOption | undefined; hasCode: boolean } | undefined {
   if (text.length > longestChoice) return undefined
   const said = readAnswer(text, one => one === code)
-  const isOther = said?.code !== undefined && said.code !== code
-  const hasCode = said?.code === code
-  const meant = said && !isOther ? chooseOption(said, options) : undefined
-  const option = hasCode ? meant : chooseByName(text, options, meant)
-  return option && { option, hasCode }
+  if (said?.code !== undefined && said.code !== code) return undefined
+  const numbered = said && chooseOption(said, options)
+  const named = findNamed(text, code, options)
+  if (said?.code === code)
+    return { option: numbered ?? (named.length === 1 ? named[0] : undefined), hasCode: true }
+  // A choice may be called 2, and not be the second one.
+  const [option, ...others] = new Set(numbered ? [...named, numbered] : named)
+  const isOfNumbers = said?.number !== undefined && options.some(({ name }) => /^\D?\d+$/.test(name.trim()))
+  const isOther = isOfNumbers && bareOf(option?.name ?? '') !== String(said.number)
+  if (option) return { option: others.length > 0 || isOther ? undefined : option, hasCode: false }
+  const isMeant = said?.number !== undefined || (said && options.some(({ kind }) => kind !== 'other'))
+  return isMeant ? { hasCode: false } : undefined
 }
-
-/**
- * Returns the option that a text names, or else the one that it means. The words of a choice come before its number: one may be
- * called 2. Punctuation may be left out, unless it makes the difference, as in -1 and 1.
- */
-function chooseByName(text: string, options: StoredAsk['options'], meant: QuestionOption | undefined) {
-  const exact = options.find(({ name }) => plainOf(name).trim() === plainOf(text).trim())
-  if (exact) return exact
-  const bare = bareOf(text)
-  const named = options.filter(({ name }) => bareOf(name) === bare)
-  const [option, other] = new Set(meant ? [...named, meant] : named)
-  return other ? undefined : option
-}
-
-/** Returns a text without the punctuation around it. */
-const bareOf = (text: string): string =>
-  plainOf(text).replace(/^(?:(?!\?)[\p{P}\s])+|(?:(?!\?)[\p{P}\s])+$/gu, '')
 
 const isSameQuestion = (
   ask: StoredAsk,

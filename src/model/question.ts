@@ -39,9 +39,9 @@ export interface AskRequest {
 
 /**
  * Whether a message answers a question. later: that is known when nothing else came for a moment. open: it does not, but a
- * question of its chat is open.
+ * question of its chat is open. over: it has the code of a question that is over.
  */
-export type TakenAsAnswer = 'taken' | 'later' | 'open' | 'no'
+export type TakenAsAnswer = 'taken' | 'later' | 'open' | 'over' | 'no'
 
 /** Whether a question was answered or ended. */
 export const isOver = ({ answer }: { readonly answer?: string }): boolean => answer !== undefined

@@ -18,6 +18,8 @@ export interface Said {
 
 /** Longest text that is read as an answer, in characters. */
 const longest = 100
+/** Longest line of an option, with its code. */
+const longestLine = 250
 
 /** Letters and digits that are not mistaken for each other: 32, so that a byte chooses one evenly. */
 export const codeSigns = 'ABCDEFGHJKLMNPQRSTUVWXYZ23456789'
@@ -37,7 +39,7 @@ const words = {
   ),
   /** Words that say nothing about the choice. */
   polite: list(
-    'PLEASE PLS PLZ THANKS THANK YOU THX TY HI HELLO HEY OPTION ONCE IT 请 谢谢 谢谢你 谢了 多谢 麻烦 麻烦你 你好 您好 选 我选 选择 一次 吧 啊 哦 呢 哈 🙏 😊 🙂',
+    'PLEASE PLS PLZ THANKS THANK YOU THX TY HI HELLO HEY OPTION ONCE IT 请 谢谢 谢谢你 谢了 多谢 麻烦 麻烦你 你好 您好 选 我选 选择 选项 第 个 项 号 一次 吧 啊 哦 呢 哈 🙏 😊 🙂',
   ),
   /** Words of a question, or of more than this one time. */
   unclear: list('? ALWAYS FOREVER 始终 总是 永远 一直 吗 么'),
@@ -46,6 +48,9 @@ type Meaning = keyof typeof words
 
 const meaningOf = (word: string): Meaning | undefined =>
   (Object.keys(words) as Meaning[]).find(meaning => words[meaning].has(word))
+
+/** Numbers as Chinese writes them, from 1. */
+const numerals = '一二三四五六七八九十'
 
 /** Chinese has no spaces: a run of characters is cut into the longest words that are known. */
 const chineseWords = new RegExp(
@@ -85,7 +90,9 @@ export function saidIn({ items, msg_type, text }: Pick<Message, 'items' | 'msg_t
  * @returns undefined for a text that does not look like an answer
  */
 export function readAnswer(text: string, isOpen: (code: string) => boolean): Said | undefined {
-  if (text.length > longest) return undefined
+  // The line of an option may be long.
+  const most = isOpen(plainOf(text.trimStart().slice(0, 4))) ? longestLine : longest
+  if (text.length > most) return undefined
   const found = { codes: new Set<string>(), numbers: new Set<number>(), yes: false, no: false }
   let isUnclear = false
   let isSentence = false
@@ -104,6 +111,7 @@ export function readAnswer(text: string, isOpen: (code: string) => boolean): Sai
       found.codes.add(code)
       if (digits) found.numbers.add(Number(digits))
     } else if (/^\d{1,2}$/.test(word)) found.numbers.add(Number(word))
+    else if (numerals.includes(word)) found.numbers.add(numerals.indexOf(word) + 1)
     else isSentence = true
   }
   const [code, ...otherCodes] = found.codes
@@ -137,6 +145,34 @@ export function chooseOption(
   const agrees = (how: 'allow' | 'reject') => option?.kind.startsWith(how)
   if ((word === 'yes' && !agrees('allow')) || (word === 'no' && !agrees('reject'))) return undefined
   return option
+}
+
+const around = /^(?:(?!\?)[\p{P}\s~])+|(?:(?!\?)[\p{P}\s~])+$/gu
+
+/** Returns a text without the punctuation around it, and without a code before that. */
+export const bareOf = (text: string, code = ''): string => {
+  const plain = plainOf(text).replace(around, '')
+  return code && plain.startsWith(code) ? plain.slice(code.length).replace(around, '') : plain
+}
+
+/**
+ * Returns the options that a text names, as they are shown: `coffee`, `2. coffee`, `8X3V coffee`, `8X3V 2 = coffee`. There may be
+ * several, since punctuation may be left out; unless one has the text as it is.
+ */
+export function findNamed(
+  text: string,
+  code: string,
+  options: readonly QuestionOption[],
+): readonly QuestionOption[] {
+  const exact = options.filter(({ name }) => plainOf(name).trim() === plainOf(text).trim())
+  if (exact.length > 0) return exact
+  const spaced = (words: string) => words.replace(/(?:(?!\?)[\p{P}\s])+/gu, ' ')
+  const bare = spaced(bareOf(text, code))
+  const [, number, shown] = /^(\d{1,2})(?: ?= ?| )(.+)$/.exec(bare) ?? []
+  return options.filter(({ name }, nth) => {
+    const own = spaced(bareOf(name))
+    return own !== '' && (own === bare || (Number(number) === nth + 1 && own === shown?.trim()))
+  })
 }
 
 /** Whether an option rejects. */

@@ -31,21 +31,15 @@ function nameInPath(path: string): string | undefined {
   }
 }
 
-/** Returns a zone with these minutes ahead of UTC in winter and in summer, or in the south the other way round. */
-function findZone(winter: number, summer: number): string | undefined {
-  const minutesAt = (format: Intl.DateTimeFormat, month: number) => {
-    const at = Date.UTC(new Date().getUTCFullYear(), month, 15)
-    const { hour, minute, day } = Object.fromEntries(
-      format.formatToParts(at).map(({ type, value }) => [type, Number(value)]),
-    )
-    return ((day ?? 0) - 15) * 1440 + (hour ?? 0) * 60 + (minute ?? 0)
+/** Returns a zone with these minutes ahead of UTC in January and in July. */
+function findZone(january: number, july: number): string | undefined {
+  const year = new Date().getUTCFullYear()
+  const isAhead = (timeZone: string, month: number, minutes: number) => {
+    const at = Date.UTC(year, month, 15)
+    const format = new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short', timeStyle: 'medium' })
+    return Date.parse(`${format.format(at).replace(' ', 'T')}Z`) === at + minutes * 60_000
   }
-  return Intl.supportedValuesOf('timeZone').find(timeZone => {
-    const format = new Intl.DateTimeFormat('en', {
-      ...{ timeZone, day: 'numeric', hour: 'numeric', minute: 'numeric', hourCycle: 'h23' },
-    })
-    return minutesAt(format, 0) === winter && minutesAt(format, 6) === summer
-  })
+  return Intl.supportedValuesOf('timeZone').find(one => isAhead(one, 0, january) && isAhead(one, 6, july))
 }
 
 /**

@@ -216,6 +216,18 @@ describe('an answer', () => {
     expect(await t.quickly(answer)).toBe('no')
   })
 
+  test('is also the line of an option as it is shown', async () => {
+    await using t = await withQuestions()
+    const asked = t.questions.ask(await t.turn(), request, running)
+    const code = await t.codeFor()
+    await t.shown()
+    await t.say(`${code} 2 = reject: Always`)
+    expect((await t.question()).answer).toBeUndefined()
+    await t.say(`${code} 2 = 始终允许：Always`)
+    expect(await t.quickly(asked)).toBe('ever')
+    expect(t.passed).toHaveLength(3)
+  })
+
   test('to a question of a turn that no longer runs does nothing', async () => {
     await using t = await withQuestions()
     const turn = await t.turn()

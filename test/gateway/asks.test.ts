@@ -100,28 +100,78 @@ test('a long message of signs answers nothing, and holds nobody up', async () =>
   expect((await look(t, asked.id)).state).toBe('open')
 })
 
-test('choices have names and numbers, and the name wins', async () => {
-  const { t, asked, code } = await open(['2', '1', 'Staging server'])
-  await using _ = t
-  await hear(t, '1')
-  expect((await look(t, asked.id)).choice).toBe('1')
-  const other = await ask(t, { choices: ['2', '1', 'Staging server'] })
-  await hear(t, 'staging server.')
-  expect((await look(t, other.id)).choice).toBe('Staging server')
-  expect(code).not.toBe(await codeIn(t, 'Deploy?'))
+test('a choice may be named, numbered, or copied as it is shown', async () => {
+  for (const said of [
+    'coffee',
+    'ＣＯＦＦＥＥ。',
+    '2',
+    '二',
+    '第2个',
+    '2. coffee',
+    '2 = coffee',
+    (code: string) => `${code} 2 = coffee`,
+    (code: string) => `${code} coffee`,
+    (code: string) => `${code} 2`,
+  ]) {
+    const { t, asked, code } = await open(['tea', 'coffee'])
+    await using _ = t
+    await hear(t, typeof said === 'string' ? said : said(code))
+    expect([String(said), (await look(t, asked.id)).choice]).toEqual([String(said), 'coffee'])
+  }
 })
 
-test('punctuation that makes the difference between choices is not left out', async () => {
-  for (const [choices, said, choice] of [
-    [['-1', '1'], '1', '1'],
-    [['+1', '-1'], '1', undefined],
-    [['2', '1'], '1.', undefined],
+/** How often the question stands in the chat. */
+const timesShown = async (t: TestGateway) =>
+  (await t.sandbox.messages({ from: 'bot' })).filter(one => JSON.stringify(one).includes('Deploy?')).length
+
+test('where choices are numbers, the code decides, and a number alone is asked about, once', async () => {
+  for (const [choices, said, coded, choice] of [
+    [['3', '1', '2'], '2', '2', '1'],
+    [['3', '1', '2'], '第一个', '1 = 3', '3'],
+    [['-1', '1'], '1', '2', '1'],
+    [['+1', '-1'], '1', '2', '-1'],
+    [['2', '1'], '1.', '1', '2'],
   ] as const) {
-    const { t, asked } = await open([...choices])
+    const { t, asked, code } = await open([...choices])
     await using _ = t
     await hear(t, said)
+    expect([said, (await look(t, asked.id)).state, await timesShown(t)]).toEqual([said, 'open', 2])
+    await hear(t, said)
+    expect([said, (await look(t, asked.id)).state, await timesShown(t)]).toEqual([said, 'open', 2])
+    await hear(t, `${code} ${coded}`)
     expect([said, (await look(t, asked.id)).choice]).toEqual([said, choice])
   }
+})
+
+test('after something else of the bot a plain yes is asked about once, then counts', async () => {
+  const { t, asked } = await open()
+  await using _ = t
+  await t.hurry(t.send({ text: 'By the way' }))
+  await hear(t, 'yes')
+  expect((await look(t, asked.id)).state).toBe('open')
+  expect(await timesShown(t)).toBe(2)
+  const [message] = (await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })).messages
+  expect(await t.gateway.asks.takes(message!)).toBe('taken')
+  await hear(t, 'we will see')
+  await look(t, asked.id)
+  expect(await timesShown(t)).toBe(2)
+  await hear(t, 'yes')
+  expect((await look(t, asked.id)).choice).toBe('yes')
+})
+
+test('a code is answered also when it is over or not clear', async () => {
+  const { t, asked, code } = await open()
+  await using _ = t
+  const newest = async () =>
+    (await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })).messages[0]!
+  await hear(t, `${code} perhaps`)
+  expect(await t.gateway.asks.takes(await newest())).toBe('taken')
+  expect(await timesShown(t)).toBe(2)
+  await hear(t, `${code} 1`)
+  expect(await t.gateway.asks.takes(await newest())).toBe('taken')
+  expect((await look(t, asked.id)).choice).toBe('yes')
+  await hear(t, `${code} 2`)
+  expect(await t.gateway.asks.takes(await newest())).toBe('over')
 })
 
 test('a plain choice needs to be the next word of a person who has one question', async () => {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { findCommand } from '../../src/agent/texts.ts'
 import type { QuestionOption } from '../../src/index.ts'
-import { chooseOption, readAnswer } from '../../src/model/typed-answer.ts'
+import { chooseOption, findNamed, readAnswer } from '../../src/model/typed-answer.ts'
 
 const options: readonly QuestionOption[] = [
   { id: 'once', name: 'Yes', kind: 'allow_once' },
@@ -63,6 +63,11 @@ const plain: Readonly<Record<string, readonly string[]>> = {
     'yes yes',
     'yes 1',
     '选1',
+    '一',
+    '第一个',
+    '第1个',
+    '选项1',
+    '1️⃣',
   ],
   ever: ['2', 'yes 2'],
   no: [
@@ -177,7 +182,8 @@ test('a sentence is no answer, and one with an open code is not for the agent', 
       'XA4RN 1',
       'what is 1',
       '可以帮我查一下天气',
-      '一',
+      '一会儿',
+      '十分好',
       'option B',
       'always',
     ],
@@ -220,4 +226,34 @@ test('a command may have punctuation around it, in any width and case, and nothi
   expect(findCommand('新对话。')).toBe('new')
   for (const text of ['stop', '停止？', '/stop?', '请停止', '//stop', '停止 1', 'do not /stop', ''])
     expect([text, findCommand(text)]).toEqual([text, undefined])
+})
+
+describe('an option is named as it is shown, or by a part of that', () => {
+  const drinks: readonly QuestionOption[] = ['tea', 'coffee (black)', '+1', '-1', 'rm -rf a: b'].map(
+    (name, nth) => ({ id: String(nth + 1), name, kind: 'other' }),
+  )
+  const idsOf = (text: string) => findNamed(text, 'A4RN', drinks).map(({ id }) => id)
+  test.each([
+    ['A4RN 2 = coffee (black)', '2'],
+    ['a4rn 2 ＝ coffee (black)。', '2'],
+    ['A4RN coffee （black）', '2'],
+    ['A4RN: Tea!', '1'],
+    ['1. tea', '1'],
+    ['1、tea', '1'],
+    ['1) tea', '1'],
+    ['“ＴＥＡ”', '1'],
+    ['+1', '3'],
+    ['A4RN 5 = rm -rf a: b', '5'],
+  ])('%s', (text, id) => {
+    for (const add of [...around.slice(0, 10), around.at(-1)!])
+      expect([add(text), idsOf(add(text))]).toEqual([add(text), [id]])
+  })
+  test.each([
+    '2 = tea',
+    'A4RN 1 = coffee (black)',
+    'tea?',
+    'no tea',
+    'A4RN 1 but only tea',
+    'tea and coffee',
+  ])('%s names none', text => expect(idsOf(text)).toEqual([]))
 })
