@@ -51,10 +51,24 @@ export interface TurnContext {
   keepSession?(agentSession: string): void
 }
 
+/** Why an answer ended before it was complete, by the words of programs and models. */
+const earlyEnds: Readonly<Record<EarlyEnd, readonly unknown[]>> = {
+  length: ['length', 'max_tokens'],
+  refused: ['content_filter', 'refusal'],
+  steps: ['max_turn_requests', 'error_max_turns'],
+}
+export type EarlyEnd = 'length' | 'refused' | 'steps'
+
+/** Returns why an answer ended early; undefined if it did not. @param reason what the program or model gives as its end */
+export const earlyEndOf = (reason: unknown): EarlyEnd | undefined =>
+  (Object.keys(earlyEnds) as EarlyEnd[]).find(end => earlyEnds[end].includes(reason))
+
 /** The result of a turn. */
 export interface TurnResult {
   /** The answer, as Markdown. */
   readonly text: string
+  /** Why the answer is not complete. */
+  readonly early?: EarlyEnd | undefined
   /** The agent's own id of the conversation, to continue it. */
   readonly agentSession?: string | undefined
   /** Files that the agent made for the user, by absolute paths in the folder. */

@@ -177,7 +177,7 @@ class RunningProgram implements AgentProgram {
 
   failure({ signal, status }: ProgramEnd, said = ''): AgentFailure {
     const how = signal === undefined ? `with status ${status}` : `by ${signal}`
-    const last = toPlainText(decode(this.#errors)).trim() || said.trim()
+    const last = toPlainText(decodeOutput(Buffer.from(this.#errors, 'latin1'))).trim() || said.trim()
     const reason =
       signal === undefined
         ? ({ how: 'status', value: status ?? -1, said: last } as const)
@@ -287,5 +287,14 @@ async function checkFirstLine(script: string, path: string): Promise<void> {
   if (/\/env$/.test(interpreter) && /^\w[\w.+-]*$/.test(program)) await findProgram(program, path)
 }
 
-/** Turns the bytes of a latin1 string into text; broken UTF-8 becomes U+FFFD. */
-const decode = (bytes: string): string => Buffer.from(bytes, 'latin1').toString('utf8')
+/** Turns what a program printed into text: UTF-8, where broken parts become U+FFFD, or GBK, as Chinese Windows has it. */
+export function decodeOutput(bytes: Buffer): string {
+  const text = bytes.toString('utf8')
+  const count = (pattern: RegExp) => text.match(pattern)?.length ?? 0
+  if (count(/\ufffd/g) <= count(/\p{Script=Han}/gu)) return text
+  try {
+    return new TextDecoder('gb18030', { fatal: true }).decode(bytes)
+  } catch {
+    return text
+  }
+}

@@ -4,7 +4,8 @@ import { getEnvironment, type Pace } from '../config.ts'
 import type { Svc } from '../index.ts'
 import { badArgument } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
-import { isInside, realPathOf } from '../platform/files.ts'
+import { isInside, realPathOf, statOf } from '../platform/files.ts'
+import { quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { runAgent } from './agent.ts'
 import { Approvals } from './approvals.ts'
@@ -39,6 +40,11 @@ export async function createBackend(
   { agents, clock, dataFolder, log }: Pick<StartPorts, 'agents' | 'clock' | 'dataFolder' | 'log'>,
 ): Promise<Backend> {
   const { backend, isolate } = config
+  for (const folder of foldersOf(config))
+    if (!(await statOf(folder))?.isDirectory())
+      throw badArgument('folder', `there is no folder ${folder}`, {
+        hint: `Make it with: mkdir -p ${quoteForShell(folder)}`,
+      })
   await requireApart(config, agents)
   if (backend.kind === 'openai') {
     const { createOpenAiBackend } = await import('./backends/openai.ts')

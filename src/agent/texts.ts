@@ -66,6 +66,11 @@ const english = {
   interrupted:
     'I was restarted while I worked on your last message, and did not do it again. Send it again if you still need it.',
   silent: 'Done. There was no answer in words.',
+  early: {
+    length: '(The answer ends here: it is as long as the model may write.)',
+    refused: '(The answer ends here: the model, or a filter, stopped it.)',
+    steps: '(The agent stopped here: it took as many steps as it may.)',
+  },
   more: (count: number) => `(${count} more, reply /more)`,
   noFile: (name: string) => `The file ${name} could not be sent.`,
   ofUser: (who: string, what: string) => `${who}: ${what}`,
@@ -107,6 +112,11 @@ const chinese: typeof english = {
   dayIsOver: '24 小时内的次数已用完，请稍后再试。',
   interrupted: '处理你上一条消息时服务重启了，任务没有重做。如果仍然需要，请再发一次。',
   silent: '已完成，没有文字回答。',
+  early: {
+    length: '（回答到此为止：已达到模型的长度上限。）',
+    refused: '（回答到此为止：被模型或过滤器中止。）',
+    steps: '（到此为止：智能体已达到步数上限。）',
+  },
   more: count => `（还有 ${count} 条，回复「更多」）`,
   noFile: name => `文件 ${name} 没能发送。`,
   ofUser: (who, what) => `${who}：${what}`,

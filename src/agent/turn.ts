@@ -184,9 +184,11 @@ export class TurnRunner {
       const { agentSession: agent_session } = result
       if (!turn.isFresh && agent_session)
         await work.saveState(keyOfConversation(turn), { folder, agent_session })
-      const said = await toAnswer(result.text, { files: result.files ?? [], folder })
-      const isSilent = said.parts.length === 0
-      const answer = isSilent ? await toAnswer((await delivery.textsFor(turn)).silent, { folder }) : said
+      const { early, files = [], text } = result
+      const texts = await delivery.textsFor(turn)
+      const end = early ? `\n\n${texts.early[early]}` : ''
+      const said = await toAnswer(text + end, { files, folder })
+      const answer = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
       await this.#untilStored(() => changeTurn(work, turn.id, { state: 'answering', answer }))
       return answer
     } catch (error) {

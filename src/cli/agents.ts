@@ -16,10 +16,11 @@ import { adviceOf } from '../model/next-step.ts'
 import { defaultSessionName, type Session, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
-import { endsWithin, systemClock } from '../platform/clock.ts'
+import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
+import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { askPerson } from './ask.ts'
 import { type Command, keyedConfig, wordingOf } from './command.ts'
@@ -31,6 +32,8 @@ import { type Io, oneLine } from './terminal.ts'
 
 /** After a signal the agents end within this time. */
 const stopGraceMs = 2500
+/** A program of --acp that answers nothing for so long may not speak the protocol. */
+const slowAnswerMs = 4000
 
 export async function runAgents(command: Command): Promise<void> {
   const { io } = command
@@ -266,18 +269,31 @@ async function printAgents(
 async function printMode(
   { folder, name }: AgentConfig,
   backend: Backend,
-  { folders, log, printLine }: { folders: string; log: Log; printLine: ReturnType<typeof createLinePrinter> },
+  {
+    clock,
+    folders,
+    log,
+    printLine,
+  }: { clock: Clock; folders: string; log: Log; printLine: ReturnType<typeof createLinePrinter> },
   signal: AbortSignal,
 ): Promise<void> {
   if (!backend.describe) return
   const place = folder ?? join(folders, name)
   await mkdir(place, { recursive: true, mode: 0o700 })
+  const answered = new AbortController()
+  using waits = linkSignals(signal, answered.signal)
+  void clock.sleep(slowAnswerMs, waits.signal).then(() => {
+    if (!waits.signal.aborted)
+      log.warn('the program does not answer; is it one that speaks the Agent Client Protocol, as --acp says?')
+  })
   try {
     printLine({ text: `agent "${name}": ${await backend.describe(place, signal)}` })
   } catch (error) {
     if (isSvcError(error, 'invalid_arguments')) throw error
     if (!signal.aborted)
       log.warn('the agent cannot be started; its turns will fail until that is mended', { error })
+  } finally {
+    answered.abort()
   }
 }
 

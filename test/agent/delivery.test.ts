@@ -173,3 +173,19 @@ test('two agents of one process: each message goes to the first whose session an
   await agents.gets(2)
   expect(backends.home.runs.length + backends.rest.runs.length).toBe(2)
 })
+
+test('an answer that ended early says so in one line, also without words', async () => {
+  await using agents = await withAgents()
+  const answers = [
+    { text: 'half an answer', early: 'length' },
+    { text: '', early: 'steps' },
+  ] as const
+  await agents.start(new PlayedBackend(({ text }) => answers[Number(text)]))
+  await agents.say('0')
+  const [half = ''] = await agents.gets(1)
+  expect(half.split(/\n+/)).toEqual(['half an answer', expect.stringMatching(/^\(.+\)$/)])
+  await agents.say('1')
+  const [, none = ''] = await agents.gets(2)
+  expect(none).toMatch(/^\(.+\)$/)
+  expect(none).not.toBe(half.split('\n').at(-1)!)
+})

@@ -9,7 +9,7 @@ import { createBackend } from '../../src/agent/start.ts'
 import { transcribe } from '../../src/agent/transcribe.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
-import { codeOf } from '../support/failure.ts'
+import { codeOf, failure } from '../support/failure.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { PlayedBackend, withAgents } from './support.ts'
 
@@ -71,11 +71,15 @@ test('an isolated agent does not get a folder around that of another conversatio
   }
   const around = { isolate: true, folder: top }
   const inside = { folder: join(top, 'mum') }
+  mkdirSync(inside.folder)
   expect(await codeOf(make(around, inside))).toBe('invalid_arguments')
   expect(await codeOf(make({ ...around, users: { mum: inside } }))).toBe('invalid_arguments')
   symlinkSync(top, join(top, 'link'))
   expect(await codeOf(make({ ...around, folder: join(top, 'link') }, inside))).toBe('invalid_arguments')
   expect(await make({ folder: top }, inside)).toBeDefined()
+  // svc does not make a folder that may be misspelt.
+  for (const wrong of [{ folder: join(top, 'no') }, { users: { mum: { folder: join(top, 'no') } } }])
+    expect(await failure(make(wrong))).toMatchObject({ hint: expect.stringContaining(`mkdir -p ${top}/no`) })
 })
 
 isolated('a command that transcribes runs in the sandbox of the agent', async () => {

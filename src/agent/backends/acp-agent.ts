@@ -5,7 +5,7 @@ import { isSvcError } from '../../index.ts'
 import { type Clock, endsWithin } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { linkSignals } from '../../platform/signals.ts'
-import type { Prompt, TurnContext } from '../backend.ts'
+import { earlyEndOf, type Prompt, type TurnContext, type TurnResult } from '../backend.ts'
 import type { WantedMode } from '../config.ts'
 import { type AgentProgram, agentError, startProgram } from '../process.ts'
 import { toOneLine } from '../question-text.ts'
@@ -46,12 +46,6 @@ export interface AcpLimits {
   readonly cancelMs: number
   /** A program without a turn for this time is ended. */
   readonly idleMs: number
-}
-
-/** The answer of a turn, and why the agent ended the turn. */
-export interface AcpAnswer {
-  readonly text: string
-  readonly files: string[]
 }
 
 export class AcpAgent {
@@ -147,7 +141,7 @@ export class AcpAgent {
   }
 
   /** Runs a turn to its end. @throws SvcError; the reason of the signal of the context */
-  async prompt(prompt: Prompt, context: TurnContext): Promise<AcpAnswer> {
+  async prompt(prompt: Prompt, context: TurnContext): Promise<TurnResult> {
     const working = this.#run(prompt, context)
     this.#working = working.catch(() => {})
     return working
@@ -225,7 +219,7 @@ export class AcpAgent {
     }
   }
 
-  async #run(prompt: Prompt, context: TurnContext): Promise<AcpAnswer> {
+  async #run(prompt: Prompt, context: TurnContext): Promise<TurnResult> {
     const { agent } = this.#connection
     const turn = new AcpTurn(context, this.#isLoaded ? prompt.text : undefined)
     using linked = linkSignals(context.signal, turn.stopped)
@@ -256,7 +250,7 @@ export class AcpAgent {
       const { files, text } = await turn.finish()
       if (text === '' && files.length === 0 && stopReason !== 'end_turn')
         throw agentError(`the agent ended its turn without an answer: ${stopReason}`)
-      return { text, files }
+      return { text, files, early: earlyEndOf(stopReason) }
     } catch (error) {
       throw await this.#explain(error, signal)
     } finally {

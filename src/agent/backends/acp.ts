@@ -30,8 +30,8 @@ class AcpBackend implements Backend {
     const { agent, isLost } = await this.#open(context)
     try {
       if (agent.session !== undefined) context.keepSession?.(agent.session)
-      const { files, text } = await agent.prompt(prompt, context)
-      return { text: isLost ? withLostNote(text, prompt.text) : text, agentSession: agent.session, files }
+      const { text, ...result } = await agent.prompt(prompt, context)
+      return { ...result, text: isLost ? withLostNote(text, prompt.text) : text, agentSession: agent.session }
     } finally {
       this.#rest(agent)
     }

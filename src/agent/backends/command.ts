@@ -7,7 +7,7 @@ import type { Environment } from '../../config.ts'
 import { SvcError } from '../../index.ts'
 import { badArgument } from '../../model/error.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
-import { type AgentProgram, agentError, type ProgramEnd, startProgram } from '../process.ts'
+import { type AgentProgram, agentError, decodeOutput, type ProgramEnd, startProgram } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
 import {
   findKnownProgram,
@@ -88,7 +88,7 @@ class CommandBackend implements Backend {
       output.push(bytes)
       if (size > maxOutput) throw tooMuch()
     })
-    const answer = toPlainText(Buffer.concat(output).toString('utf8'))
+    const answer = toPlainText(decodeOutput(Buffer.concat(output)))
     if (end.status !== 0) throw failure(answer)
     return { text: answer }
   }
@@ -108,8 +108,9 @@ class CommandBackend implements Backend {
     const args = [...command, ...known.argumentsFor(resumed, imagesOf(prompt.files), command)]
     const { end, failure } = await this.#spawn(args, prompt.text, context, bytes => lines.add(bytes))
     lines.end()
-    const { error, session, text } = progress
-    const hasFailed = end.status !== 0 || error !== undefined
+    const { early, error, session, text } = progress
+    // A program whose steps are used up may end with an error.
+    const hasFailed = (end.status !== 0 && early !== 'steps') || error !== undefined
     // The program does not know the conversation, and has done nothing yet.
     if (hasFailed && session === undefined && resumed !== undefined && end.status !== undefined) {
       const again = await this.#runKnown(known, prompt, { ...context, agentSession: undefined })
@@ -120,7 +121,7 @@ class CommandBackend implements Backend {
     if (hasFailed) throw failure('')
     if (session === undefined) throw agentError('the agent printed no events')
     if (lines.hasDropped && text === '') throw tooMuch()
-    return { text: toPlainText(text), agentSession: session }
+    return { text: toPlainText(text), early, agentSession: session }
   }
 
   /** Runs a program to its end. @param take called with what it prints; it may throw to end the program */

@@ -3,13 +3,15 @@
  * pictures. Their permission modes stay as the command says.
  */
 import { basename } from 'node:path'
-import type { PromptFile } from '../backend.ts'
+import { type EarlyEnd, earlyEndOf, type PromptFile } from '../backend.ts'
 
 /** What a program has printed so far. */
 export interface TurnProgress {
   /** The program's id of the conversation; absent until it has begun to work on the prompt. */
   session?: string | undefined
   text: string
+  /** Same as `TurnResult.early`. */
+  early?: EarlyEnd | undefined
   /** The reason of a failure. */
   error?: string
 }
@@ -77,11 +79,14 @@ const claude: KnownProgram = {
     ...unlessGiven(command, formats.claude, ['--verbose']),
     ...(session === undefined ? [] : ['--resume', session]),
   ],
-  take({ is_error, result, session_id, subtype, type }, progress) {
+  take({ is_error, message, result, session_id, subtype, type }, progress) {
     if (type === 'system' && subtype === 'init') begin(progress, session_id)
+    if (type === 'assistant') progress.early = earlyEndOf(Object(message).stop_reason)
     if (type !== 'result') return
+    progress.early = earlyEndOf(subtype) ?? progress.early
     progress.text = textOf(result)
-    if (is_error === true) progress.error = textOf(result) || textOf(subtype)
+    if (is_error === true && earlyEndOf(subtype) === undefined)
+      progress.error = textOf(result) || textOf(subtype)
   },
 }
 

@@ -1,6 +1,7 @@
 /** Reads the answer of a model: a stream of events, or one JSON object. Every size is bounded. */
 import { Buffer } from 'node:buffer'
 import { SvcError } from '../../index.ts'
+import { type EarlyEnd, earlyEndOf } from '../backend.ts'
 import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
 import { Lines, parseObject } from './lines.ts'
@@ -37,6 +38,10 @@ export class ModelAnswer {
     else this.#lines.add(bytes)
     if (this.#lines.hasDropped) throw tooLong()
     return this.#isDone
+  }
+
+  get early(): EarlyEnd | undefined {
+    return earlyEndOf(this.#reason)
   }
 
   /** Returns the text. @throws SvcError if there is none, or the answer broke off */

@@ -51,26 +51,26 @@ class OpenAiBackend implements Backend {
     const isLost = agentSession !== undefined && earlier.length === 0
     const messages: ChatMessage[] = [...earlier, { role: 'user', text, ...(images.length > 0 && { images }) }]
     using ended = linkSignals(signal, this.#closing.signal)
-    const answer = await this.#answer(messages, folder, ended.signal)
+    const { early, text: answer } = await this.#answer(messages, folder, ended.signal)
     await writeChat(folder, id, [...messages, { role: 'assistant', text: answer }])
-    return { text: isLost ? withLostNote(answer, text) : answer, agentSession: id }
+    return { text: isLost ? withLostNote(answer, text) : answer, early, agentSession: id }
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new SvcError('shutting_down', 'svc stops'))
   }
 
-  async #answer(messages: readonly ChatMessage[], folder: string, signal: AbortSignal): Promise<string> {
+  async #answer(messages: readonly ChatMessage[], folder: string, signal: AbortSignal): Promise<TurnResult> {
     const hasImages = messages.some(({ images }) => images !== undefined)
     const toWire = (withImages: boolean) => toWireMessages(messages, folder, withImages)
     const first = await this.#ask(await toWire(hasImages), signal)
     // Models that cannot read pictures refuse them in many ways. The text names the files of the pictures.
-    const { error, text } = first.error && hasImages ? await this.#ask(await toWire(false), signal) : first
+    const { error, ...said } = first.error && hasImages ? await this.#ask(await toWire(false), signal) : first
     if (error) throw error
-    return text
+    return said
   }
 
-  async #ask(messages: readonly unknown[], signal: AbortSignal): Promise<{ text: string; error?: SvcError }> {
+  async #ask(messages: readonly unknown[], signal: AbortSignal): Promise<TurnResult & { error?: SvcError }> {
     const { model, silenceMs = longestSilenceMs, system = defaultSystem, url } = this.#options
     const all = [{ role: 'system', content: system }, ...messages]
     const headers = { 'content-type': 'application/json', ...(await this.#authorization()) }
@@ -93,7 +93,7 @@ class OpenAiBackend implements Backend {
         timer.restart()
         if (answer.add(bytes)) break
       }
-      return { text: toPlainText(answer.end()) }
+      return { text: toPlainText(answer.end()), early: answer.early }
     } catch (error) {
       linked.signal.throwIfAborted()
       if (error instanceof SvcError) throw error

@@ -143,6 +143,16 @@ describe('a command', () => {
     expect(text).toBe('red \uFFFD|')
   })
 
+  test('that prints GBK, as on Chinese Windows, is understood; broken UTF-8 stays that', async () => {
+    const print = (...bytes: number[]) => {
+      const text = bytes.map(byte => `\\x${byte.toString(16)}`).join('')
+      return ask(['bash', '-c', `cat > /dev/null; printf '${text}'`])
+    }
+    expect((await print(0xc4, 0xe3, 0xba, 0xc3, 0xa3, 0xac, 0x6f, 0x6b)).text).toBe('你好，ok')
+    expect((await print(...Buffer.from('你好世界'), 0xe4, 0xb8)).text).toBe('你好世界\ufffd')
+    expect((await print(0x63, 0x61, 0x66, 0xe9)).text).toBe('caf\ufffd')
+  })
+
   test('that draws on a terminal: the last state of its lines, also of sequences that come in two pieces', async () => {
     const pieces = [
       '\\033]0;ti',

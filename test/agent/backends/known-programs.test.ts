@@ -103,6 +103,22 @@ for (const { command, ...known } of programs) {
     expect(read('args').split('\n')).toEqual([known.args, known.resumed])
   })
 
+  if (name === 'claude')
+    test('claude: an answer that is cut says why', async () => {
+      const began = { type: 'system', subtype: 'init', session_id: id }
+      const said = (stop_reason: string) => ({ type: 'assistant', message: { stop_reason } })
+      const result = { type: 'result', subtype: 'success', result: 'half' }
+      const cut = setUp([began, said('max_tokens'), result])
+      expect(await cut.run()).toMatchObject({ text: 'half', early: 'length' })
+      const whole = setUp([began, said('max_tokens'), said('end_turn'), result])
+      expect((await whole.run()).early).toBeUndefined()
+      const turns = setUp(
+        [began, said('tool_use'), { type: 'result', subtype: 'error_max_turns', is_error: true }],
+        1,
+      )
+      expect(await turns.run()).toMatchObject({ text: '', early: 'steps' })
+    })
+
   test(`${name}: an unknown session begins again; a failure does not`, async () => {
     const { run, read } = setUp(known.answer)
     const again = await run('unknown-id')

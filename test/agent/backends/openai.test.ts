@@ -349,3 +349,13 @@ describe('an address that answers with', () => {
     expect(isSvcError(await closing, 'shutting_down')).toBe(true)
   })
 })
+
+test.each([
+  ['length', 'length'],
+  ['content_filter', 'refused'],
+  ['stop', undefined],
+  ['constructor', undefined],
+])('an answer that ended by %s says so', async (reason, early) => {
+  const { url } = startModel(() => stream([chunk('half an'), chunk('', reason), 'data: [DONE]\n\n']))
+  expect(await talker({ url }).ask('hello')).toMatchObject({ text: 'half an', early })
+})
