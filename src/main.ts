@@ -3,10 +3,8 @@
 import process from 'node:process'
 import { isServing } from './cli/commands.ts'
 import { decodeVoiceWord, program, raiseFetchLimit, readArguments } from './platform/process.ts'
-import { adoptTimeZone } from './platform/time-zone.ts'
 
 program.isSvc = true
-adoptTimeZone()
 const args = readArguments()
 if (args[0] === decodeVoiceWord) await import('./media/decode-voice.ts')
 else await runCommand()

@@ -95,8 +95,6 @@ class Agent {
   readonly #closing: AbortSignal
   readonly #people: Talkers
   readonly #approvals: Approvals
-  /** Row ids of messages from before the start that another agent has handled. */
-  #handled: ReadonlySet<number> = new Set()
   readonly #conversations = new Map<string, UserConversation>()
   readonly #conversationPorts: TurnPorts
   /** Aborts when the claim is lost or given up. */
@@ -177,8 +175,10 @@ class Agent {
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
       const reading = { consumer: consumerOf(name), signal, ...only }
-      await this.#lookAtMissed()
-      for await (const open of this.#svc.openMessages(reading)) await this.#take(open)
+      const handled = await this.#lookAtMissed()
+      for await (const open of this.#svc.openMessages(reading))
+        if (handled.has(open.message.id)) await open.settle(true)
+        else await this.#take(open)
     } finally {
       unlink()
       this.#over.abort()
@@ -189,19 +189,23 @@ class Agent {
     }
   }
 
-  /** Says what came while the agent did not run. What another agent has handled is not taken, unless they run side by side. */
-  async #lookAtMissed(): Promise<void> {
+  /**
+   * Says what came while the agent did not run.
+   *
+   * @returns row ids of what another agent has handled, which is not taken, unless they run side by side
+   */
+  async #lookAtMissed(): Promise<ReadonlySet<number>> {
     const { beside, name } = this.#config
     const missed: MissedMessage[] = []
     for (const one of await this.#work.listMissed(name))
       if (await this.#people.mayTalk(one.session, one.user)) missed.push(one)
     const handled = beside ? [] : missed.filter(({ isHandled }) => isHandled)
-    this.#handled = new Set(handled.map(({ id }) => id))
     if (missed.length > 0)
       this.#ports.log.info('messages came while the agent did not run', {
         taken: missed.length - handled.length,
         left_to_another_agent: handled.length,
       })
+    return new Set(handled.map(({ id }) => id))
   }
 
   /** Takes a message, unless another agent does. */
@@ -210,7 +214,6 @@ class Agent {
     const { from_user: user, session } = open.message
     const key = { agent: this.#config.name, session, user }
     try {
-      if (this.#handled.has(open.message.id)) return await open.settle(true)
       const standing = await this.#people.findStanding(session, user)
       const mayAnswer = standing === 'allowed' || standing === 'operator'
       const taken = mayAnswer ? await takeAnswer(open.message, standing === 'operator' || undefined) : 'no'

@@ -1,6 +1,7 @@
 /** Runs a command line: finds the command, prints help and errors, and returns the exit status. */
 
 import { CommanderError } from 'commander'
+import { adoptTimeZone } from '../config/time-zone.ts'
 import { type Environment, type Flags, findGivenLogFormat } from '../config.ts'
 import { SvcError, withFieldNames } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
@@ -54,6 +55,7 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
 export async function runCli(typed: readonly string[], io: Io = processIo()): Promise<number> {
+  adoptTimeZone()
   const { leading, rest } = isBare(typed) ? splitLeadingOptions(typed) : { leading: [], rest: typed }
   const { args: typedArgs, all } = parseHelp(rest)
   let args = typedArgs

@@ -1,9 +1,10 @@
 /** Parses times as people type them: local times, or a span before now. */
+
+import { localZone } from '../config/time-zone.ts'
 import { badArgument } from '../model/error.ts'
 import { type EventStart, parseEventStart } from '../model/webhook.ts'
 import { parseTime } from '../operations/schema.ts'
 import { systemClock } from '../platform/clock.ts'
-import { localZone } from '../platform/time-zone.ts'
 
 const unitMs: Readonly<Record<string, number>> = {
   s: 1000,

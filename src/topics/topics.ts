@@ -1,4 +1,6 @@
 /** Topics: made and changed by people, and what senders say to them. */
+
+import { localZone } from '../config/time-zone.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
@@ -15,7 +17,6 @@ import type {
 } from '../model/topic.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
-import { localZone } from '../platform/time-zone.ts'
 import {
   defaultTopicSettings,
   type StoredTopic,

@@ -3,7 +3,7 @@
  * library, and with it `date`, also reads offsets (`CST-8`, `<+08>-8`) and paths of zoneinfo. So they are read here.
  */
 import { readlinkSync } from 'node:fs'
-import process from 'node:process'
+import { getEnvironment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
 
 /** A name and an offset; behind it stands what summer time is called, and when it is. */
@@ -76,7 +76,7 @@ export function readTimeZone(text: string | undefined): { zone: string | undefin
  * @throws SvcError `invalid_arguments` if the environment names one that nobody knows
  */
 export function localZone(): string | undefined {
-  const { TZ } = process.env
+  const { TZ } = getEnvironment()
   const read = readTimeZone(TZ)
   if ('zone' in read) return read.zone
   throw badArgument('TZ', `the time zone ${JSON.stringify(TZ)} of the environment cannot be read`, {
@@ -86,8 +86,8 @@ export function localZone(): string | undefined {
 
 /** Lets the runtime know the zone that TZ means, if it can be read. Programs that svc starts get it too. */
 export function adoptTimeZone(): void {
-  const { TZ } = process.env
+  const { TZ } = getEnvironment()
   const read = readTimeZone(TZ)
   if (TZ !== undefined && 'zone' in read && read.zone !== undefined && read.zone !== TZ)
-    process.env.TZ = read.zone
+    Object.assign(getEnvironment(), { TZ: read.zone })
 }

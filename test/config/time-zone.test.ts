@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import process from 'node:process'
 import { parseTypedEnd, parseTypedTime } from '../../src/cli/typed-time.ts'
-import { localZone, readTimeZone } from '../../src/platform/time-zone.ts'
+import { localZone, readTimeZone } from '../../src/config/time-zone.ts'
 import { failure } from '../support/failure.ts'
 
 const january = Date.UTC(2026, 0, 15)
