@@ -274,7 +274,7 @@ function findGiven(
 function parseOption(option: OptionSpec, text: string, from: string): Config[keyof Config] {
   const value = parseValue(option, text.trim(), from)
   if (value !== undefined) return value
-  const displayed = maskText(text.replace(/\/\/[^/@]*@/, '//***@'))
+  const displayed = maskText(text)
   const got = option.secret
     ? ''
     : `, got ${JSON.stringify(displayed.length > 80 ? `${displayed.slice(0, 80)}…` : displayed)}`

@@ -7,10 +7,16 @@ import { between, bounded, closed, flag, integer, oneOf, optional, text } from '
 export const priorities = ['min', 'low', 'default', 'high', 'max'] as const
 export type Priority = (typeof priorities)[number]
 
+/** Bytes of the text of a notice. What is longer keeps its beginning and its end. A message has 16,384. */
+export const longestNotice = 15_000
+
+/** The text of a notice that says nothing, as in ntfy. */
+export const nothingSaid = 'triggered'
+
 /** What a sender says to a topic. */
 export interface Notice {
   readonly title?: string
-  /** May be '' only with a title or media. What is too long is cut. */
+  /** May be '' only with a title or media. What is too long keeps its beginning and its end. */
   readonly text: string
   /** As the sender claims it; the topic caps it. */
   readonly priority: Priority
@@ -23,6 +29,13 @@ export interface Notice {
   readonly fingerprint?: string
   /** What was said under this fingerprint is over. */
   readonly resolved?: boolean
+  /** What its reader did not understand: `svc topic show` counts it. */
+  readonly unread?: {
+    /** No path of the topic's template is in the body. */
+    readonly template?: true
+    /** A severity that nothing maps. */
+    readonly severity?: string
+  }
 }
 
 export const AcceptedNotice = Type.Object({
@@ -150,6 +163,18 @@ export const Topic = Type.Object(
     waiting: integer('Number of notices that wait.'),
     sent: integer('Number of notices that were sent, since it was made.'),
     expired: integer('Number of notices that ran out of time.'),
+    template_missed: optional(
+      integer(
+        'Bodies in which the template found nothing, since the last change. They are shown without it.',
+      ),
+    ),
+    unknown_severities: optional(
+      Type.Unsafe<Readonly<Record<string, number>>>({
+        type: 'object',
+        additionalProperties: Type.Integer(),
+        description: 'Severities that came since the last change and that nothing maps, with their counts.',
+      }),
+    ),
   },
   { description: 'A topic, without its secret.' },
 )

@@ -10,6 +10,7 @@ import { closed } from '../model/shapes.ts'
 import { AcceptedNotice, type Notice, type TopicForDoor } from '../model/topic.ts'
 import { isReachableAddress } from '../platform/address.ts'
 import { fetchPublic } from '../platform/fetch.ts'
+import { maskAddress } from '../platform/log.ts'
 import { mostNotices } from '../topics/topics.ts'
 import { defineOperation } from './operation.ts'
 
@@ -30,8 +31,8 @@ type ReadSent = (topic: TopicForDoor) => Promise<readonly SentNotice[]>
 
 /** Maximum bytes of a file. */
 export const maxFileBytes = 15 * 1024 * 1024
-/** Maximum files in one call. An address beyond it stays a line of the text. */
-const maxFiles = 10
+/** Maximum files in one call. One beyond it stays a line of the text. */
+export const maxFiles = 10
 const fetchTimeoutMs = 20_000
 
 type Access = Pick<Gateway, 'media'> & { readonly topic: TopicForDoor; readonly call: Call }
@@ -46,7 +47,7 @@ async function storeFile(
   // Two pictures are never the same notice.
   const fingerprint = notice.fingerprint ?? crypto.randomUUID()
   if (file.url === undefined) {
-    if (isTooMany) throw badArgument('attachments', `expected at most ${maxFiles} files`)
+    if (isTooMany) return withoutFile(notice, file.name ?? 'a file', tooManyFiles)
     return {
       ...notice,
       fingerprint,
@@ -54,14 +55,24 @@ async function storeFile(
     }
   }
   try {
-    if (isTooMany) throw badArgument('attach', 'too many files')
+    if (isTooMany) throw badArgument('attach', tooManyFiles)
     return { ...notice, fingerprint, media: await fetchFile(file.url, file, access) }
   } catch (error) {
     access.call.signal.throwIfAborted()
-    const why = isSvcError(error) ? error.problem : 'it cannot be stored'
-    return { ...notice, text: [notice.text, `${file.url} (${why})`].filter(Boolean).join('\n') }
+    return withoutFile(
+      notice,
+      maskAddress(file.url),
+      isSvcError(error) ? error.problem : 'it cannot be stored',
+    )
   }
 }
+
+const tooManyFiles = `one call has at most ${maxFiles} files`
+
+const withoutFile = (notice: Notice, name: string, why: string): Notice => ({
+  ...notice,
+  text: [notice.text, `${name} (${why})`].filter(Boolean).join('\n'),
+})
 
 async function fetchFile(url: string, file: AttachedFile, access: Access): Promise<MediaContent> {
   const fetched = await fetchPublic(url, {

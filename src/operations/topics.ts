@@ -2,15 +2,9 @@
 import { Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
-import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
-import {
-  AcceptedNotice,
-  NewTopicInput,
-  priorities,
-  Topic,
-  TopicChangeInput,
-  TopicState,
-} from '../model/topic.ts'
+import { bounded, closed, optional } from '../model/shapes.ts'
+import { AcceptedNotice, NewTopicInput, Topic, TopicChangeInput, TopicState } from '../model/topic.ts'
+import { readPriority, unknownPriorityError } from '../topics/priority.ts'
 import { defineOperation } from './operation.ts'
 
 const topic = bounded(64, 'Name of a topic.', { examples: ['home'] })
@@ -209,11 +203,18 @@ export const notify = defineOperation({
   input: closed({
     topic,
     text: optional(
-      Type.String({ maxLength: 100_000, description: 'What to say; more than 8000 characters are cut.' }),
+      Type.String({
+        maxLength: 100_000,
+        description: 'What to say. What is too long for a message also goes as a file.',
+      }),
     ),
     title: optional(bounded(1000, 'A title.', { examples: ['Backup failed'] })),
     priority: optional(
-      oneOf(priorities, 'How urgent it is; the topic may allow less.', { default: 'default' }),
+      bounded(
+        100,
+        'How urgent it is: min, low, default, high, max, 1 to 5, or a word for it; the topic may allow less.',
+        { default: 'default', examples: ['high'] },
+      ),
     ),
     file_path: optional(bounded(4096, 'A file on the machine of the caller.')),
     tags: optional(Type.Array(bounded(100), { maxItems: 10, description: 'Words to show with it.' })),
@@ -248,7 +249,10 @@ export const notify = defineOperation({
     ],
   },
   library: { positionals: ['topic', 'text'] },
-  async run({ topics }, { file_path, priority = 'default', text = '', topic, ...said }, call) {
+  async run({ topics }, { file_path, priority: urgency, text = '', topic, ...said }, call) {
+    const { priorities } = (await topics.find(call.by, topic)) ?? {}
+    const { priority = 'default', unknown } = readPriority(urgency, priorities)
+    if (unknown !== undefined) throw unknownPriorityError()
     const media = file_path === undefined ? undefined : { kind: kindOf(file_path), path: file_path }
     const [accepted] = await topics.accept(call, topic, [
       { ...said, text, priority, ...(media && { media }) },

@@ -45,6 +45,26 @@ export function formatLocalTime(at: number | undefined): string {
     .replace(/\.\d+Z$/, '')}${offset}`
 }
 
+/**
+ * Shortens a text to a number of bytes, of whole characters: its beginning and its end stay, and a line between them says
+ * how many characters are missing.
+ */
+export function cutMiddle(text: string, mostBytes: number): string {
+  const bytes = new TextEncoder().encode(text)
+  if (bytes.length <= mostBytes) return text
+  const room = Math.max(0, mostBytes - longestGap)
+  const decoder = new TextDecoder()
+  const head = decoder.decode(bytes.subarray(0, Math.ceil(room * 0.6))).replace(/\ufffd+$/, '')
+  const tail = decoder.decode(bytes.subarray(bytes.length - Math.floor(room * 0.4))).replace(/^\ufffd+/, '')
+  const missing = (text.length - head.length - tail.length).toLocaleString('en')
+  const gap = /\p{Script=Han}/u.test(head + tail)
+    ? `此处省略 ${missing} 字`
+    : `${missing} characters left out`
+  return `${head}${room > 1000 ? '\n' : ' '}[… ${gap} …]${room > 1000 ? '\n' : ' '}${tail}`
+}
+/** Bytes of the line that says what is missing. */
+const longestGap = 48
+
 /** Formats a list: `a`, `b` and 3 more. */
 export function formatList(names: readonly string[], most = 4): string {
   const displayed = names.slice(0, most)

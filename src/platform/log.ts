@@ -31,9 +31,35 @@ const secretKey =
 const secretText =
   /(@im\.bot:)[^\s"',}]+|(Bearer\s+)[^\s"',}]+|((?:encrypted_query_param|qrcode|verify_code|taskid|token)=)[^\s"'&,}]+/gi
 
+const addressText = /(?:[a-z][a-z0-9+.-]*:)?\/\/[^\s"'<>]+/gi
+const secretParameter =
+  /token|secret|pass(w|$)|pwd|signature|credential|api[-_]?key|^(key|sig|sign|auth|code|jwt|pw)$|[-_]key$/i
+/** A part of a path that nobody chose: a UUID, or a long run of letters and digits. */
+const secretPart = /[0-9a-f]{8}-[0-9a-f]{4}-|[a-z0-9]{20,}|(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{16,}|^bot\d+:/i
+
+/**
+ * Masks what may be secret in an address: user information, secrets of its query, its fragment, and parts of its path that
+ * look like one. The host stays. For addresses that svc calls; a link that a person should press stays whole.
+ */
+export function maskAddress(address: string): string {
+  const [, scheme = '', all = ''] = /^((?:[^:/]*:)?\/\/)?(.*)$/s.exec(address) ?? []
+  // A password may have a slash, which makes the address malformed.
+  const until = URL.canParse(address) ? /^[^/?#]*@/ : /^.*@/s
+  const [, path = '', query, fragment] =
+    /^([^?#]*)(?:\?([^#]*))?(?:#(.*))?$/s.exec(all.replace(until, '***@')) ?? []
+  const parts = path.split('/').map((part, nth) => (nth > 0 && secretPart.test(part) ? '***' : part))
+  const pairs = query?.split('&').map(pair => {
+    const [name = ''] = pair.split('=', 1)
+    return pair.includes('=') && secretParameter.test(name) ? `${name}=***` : pair
+  })
+  return `${scheme}${parts.join('/')}${pairs ? `?${pairs.join('&')}` : ''}${fragment ? '#***' : ''}`
+}
+
 /** Masks the secrets in a text: for log lines and for error texts from elsewhere. */
 export const maskText = (text: string): string =>
-  text.replace(secretText, (_all, a?: string, b?: string, c?: string) => `${a ?? b ?? c ?? ''}***`)
+  text
+    .replace(addressText, maskAddress)
+    .replace(secretText, (_all, a?: string, b?: string, c?: string) => `${a ?? b ?? c ?? ''}***`)
 
 function maskValue(key: string, value: unknown, depth = 0): unknown {
   if (value === undefined || value === null || typeof value === 'number' || typeof value === 'boolean')

@@ -24,7 +24,9 @@ import { authorizationOf, type Guard, type Identity } from './auth.ts'
 import { readBodyBytes, rejectCompressed, releaseBody } from './body.ts'
 import { noteCaller, principalOf } from './caller.ts'
 import { HttpCall } from './http-call.ts'
-import { githubEvent, type ReadBody, type ReadNotices, readBodyForm, readNotices } from './notify/read.ts'
+import { githubEvent } from './notify/forges.ts'
+import { fieldText } from './notify/names.ts'
+import { type ReadBody, type ReadNotices, readBodyForm, readNotices } from './notify/read.ts'
 import { textAt } from './notify/sent-notice.ts'
 import { isHead, pathOf, queryOf } from './paths.ts'
 import {
@@ -135,6 +137,10 @@ async function readSent(request: Request, query: Query, maxBytes = maxBodyBytes)
 
 type Query = Readonly<Record<string, string>>
 
+/** Whether a query has a text or a title. */
+const isSaid = (query: Query): boolean =>
+  (['message', 'title'] as const).some(field => fieldText({ headers: new Headers(), query }, field) !== '')
+
 /** Returns a notice as ntfy answers. @see https://docs.ntfy.sh/subscribe/api/#json-message-format */
 const toNtfyMessage = ({ id, topic, received_at, expires_at }: AcceptedNotice, notice: SentNotice) => ({
   id,
@@ -169,7 +175,7 @@ async function answerSender(
     const isWord = sendingWords.has(last)
     const query: Query = { ...(last && !isWord && { sid: last }), ...queryOf(request) }
     if (isHead(request)) throw new SvcError('method_not_allowed', 'HEAD sends nothing')
-    if (request.method === 'GET' && !isWord && !(query.message || query.m || query.title))
+    if (request.method === 'GET' && !isWord && !isSaid(query))
       throw badArgument('message', 'expected the text in the query or the body')
     if (isSigned && !hasTopic) throw wrongSignatureError()
     // A body that is signed is read first, so that nobody learns from the answer which topics have a secret.
@@ -199,6 +205,7 @@ async function answerSender(
       context,
       acceptNotices.name,
       call,
+      isSvcError(error) && error.field === 'priority' ? 400 : undefined,
     )
   } finally {
     releaseBody(request)

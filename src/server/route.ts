@@ -87,11 +87,16 @@ export const toErrorAnswer = (
   { isPanel, log, basePath }: Pick<RouteContext, 'isPanel' | 'log' | 'basePath'>,
   tool?: string,
   call?: { readonly signal?: AbortSignal; readonly requestId: string },
+  status?: number,
 ): Response => {
   const svcError = isSvcError(error)
     ? error
     : toSvcError(error, log, { tool, signal: call?.signal, requestId: call?.requestId })
-  return toProblemResponse(svcError, {}, { wording: wordingAt(isPanel ? 'panel' : 'http', basePath) })
+  return toProblemResponse(
+    svcError,
+    {},
+    { ...(status !== undefined && { status }), wording: wordingAt(isPanel ? 'panel' : 'http', basePath) },
+  )
 }
 
 const defaultLimit = createJsonLimit(1024 * 1024)

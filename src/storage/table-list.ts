@@ -208,11 +208,11 @@ export const storeTables: readonly StoreTable[] = [
   table(
     'topic',
     `id | name session peer min_priority max_priority quiet zone digest answers keep_ms template secret priorities
-     attach_private missed sent expired revision made_by created_at`,
+     attach_private missed unread sent expired revision made_by created_at`,
     {
       numbered: 'id',
       secrets: { by: 'name', columns: { secret: mapTopicSecret } },
-      people: 'peer template missed',
+      people: 'peer template missed unread',
       isErased: true,
     },
   ),

@@ -45,11 +45,20 @@ export interface MissedNotices {
   readonly expired: NameCounts
 }
 
+/** What could not be read in what came since the topic was made or changed. */
+export interface UnreadWords {
+  /** Bodies in which the template found nothing. */
+  readonly template?: number
+  /** Severities that nothing maps; '' for further ones. */
+  readonly severities?: NameCounts
+}
+
 export interface StoredTopic extends NewTopic {
   readonly id: number
   /** Grows with each change of its notices. */
   readonly revision: number
   readonly missed: MissedNotices
+  readonly unread: UnreadWords
   /** Totals since it was made. */
   readonly sent: number
   readonly expired: number

@@ -1,5 +1,6 @@
 /** The text of a bulletin: as much as one message may have, the newest first, and the rest counted by name. */
 import type { Priority } from '../model/topic.ts'
+import { cutMiddle } from '../platform/format.ts'
 import { sumNames } from '../storage/rules/notices.ts'
 import type { MissedNotices, NameCounts } from '../storage/topics.ts'
 
@@ -67,8 +68,8 @@ const chinese: typeof english = {
 
 /** Bytes of a bulletin: one message has at most 16,384, and more would take more answers. */
 const longest = 16_000
-/** Bytes of all lines, and characters of the text of one of several. */
-const [longestLines, longestExcerpt, longestOnly] = [7000, 300, 3500]
+/** Bytes of all lines, and of the text of one of several. */
+const [longestLines, longestExcerpt] = [7000, 600]
 /** Names in a list, and their bytes; characters of a file's name. */
 const [mostNames, longestNames, longestFileName] = [40, 1500, 100]
 const bytesOf = (text: string): number => new TextEncoder().encode(text).length
@@ -114,8 +115,8 @@ function formatOnly(line: BulletinLine, words: typeof english, room: number): st
     ...(click === undefined ? [] : [click]),
     ...listFile(lostFile, words),
   ]
-  const plain = cut(bodyOf(line), longestOnly)
-  const body = cutBytes(plain.replace(headLike, '· '), room - bytesOf([head, ...end].join('\n')) - 10)
+  const plain = bodyOf(line).replace(headLike, '· ')
+  const body = cutMiddle(plain, room - bytesOf([head, ...end].join('\n')) - 10)
   return [head, ...(body === '' || wasSent ? [] : [body]), ...end].join('\n')
 }
 
@@ -153,16 +154,9 @@ function bodyOf({ name, text, title }: BulletinLine): string {
   return isHead ? all.slice(first.length).trim() : all
 }
 
-const excerptOf = (text: string): string => cut(text.trim().replace(/\s*\n\s*/g, ' · '), longestExcerpt)
+const excerptOf = (text: string): string => cutMiddle(text.trim().replace(/\s*\n\s*/g, ' · '), longestExcerpt)
 const cut = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text
-
-function cutBytes(text: string, most: number): string {
-  const bytes = new TextEncoder().encode(text)
-  return bytes.length > most
-    ? `${new TextDecoder().decode(bytes.subarray(0, most)).replace(/\ufffd$/, '')}…`
-    : text
-}
 
 /** Lists names with their counts, the most frequent first. */
 function listed(counts: NameCounts, form: (names: string) => string, words: typeof english): string[] {

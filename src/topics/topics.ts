@@ -1,24 +1,26 @@
 /** Topics: made and changed by people, and what senders say to them. */
-
+import { Buffer } from 'node:buffer'
 import { localZone } from '../config/time-zone.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { firstSegments } from '../model/paths.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
-import type {
-  AcceptedNotice,
-  NewTopicInput,
-  Notice,
-  Topic,
-  TopicChangeInput,
-  TopicForDoor,
-  TopicState,
+import {
+  type AcceptedNotice,
+  longestNotice,
+  type NewTopicInput,
+  type Notice,
+  type Topic,
+  type TopicChangeInput,
+  type TopicForDoor,
+  type TopicState,
 } from '../model/topic.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import {
   defaultTopicSettings,
+  type NameCounts,
   type StoredTopic,
   type TopicSettings,
   type TopicStore,
@@ -68,9 +70,14 @@ export class Topics {
     return accepted.map(({ expires_at, id }) => ({ id: String(id), topic, received_at, expires_at }))
   }
 
-  /** A file of the caller may be gone when it is sent; an address is fetched then. */
+  /**
+   * A file of the caller may be gone when it is sent; an address is fetched then. A text that a message cannot hold is a
+   * file, too.
+   */
   async #stage(notice: Notice, call: Call): Promise<Notice> {
-    const { media } = notice
+    const bytes = Buffer.from(notice.text)
+    const isLong = bytes.length > longestNotice
+    const { media = isLong ? textFileOf(bytes) : undefined } = notice
     const isHere = media?.path !== undefined || media?.data !== undefined
     return isHere ? { ...notice, media: await this.#ports.keepFile(media, call) } : notice
   }
@@ -182,7 +189,7 @@ function requireZone(zone: string): void {
 
 function toTopic({ keep_ms, secret, ...topic }: StoredTopic, waiting: number): Topic {
   const { answers, attach_private, created_at, digest, expired, made_by, max_priority, min_priority } = topic
-  const { name, priorities, quiet, sent, session, template, user_id, zone } = topic
+  const { name, priorities, quiet, sent, session, template, unread, user_id, zone } = topic
   return withoutUndefined({
     name,
     session,
@@ -203,8 +210,18 @@ function toTopic({ keep_ms, secret, ...topic }: StoredTopic, waiting: number): T
     waiting,
     sent,
     expired,
+    template_missed: unread.template || undefined,
+    unknown_severities: isEmpty(unread.severities) ? undefined : { ...unread.severities },
   })
 }
+
+const textFileOf = (bytes: Buffer): MediaContent => ({
+  kind: 'file',
+  data: bytes.toString('base64'),
+  file_name: 'notice.txt',
+})
+
+const isEmpty = (counts: NameCounts = {}): boolean => Object.keys(counts).length === 0
 
 const unknownTopicError = () =>
   new SvcError('not_found', 'there is no such topic', { hint: 'List the topics.' })

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { createLog, LineLimit, type LogFormat } from '../../src/platform/log.ts'
+import { createLog, LineLimit, type LogFormat, maskAddress, maskText } from '../../src/platform/log.ts'
 import { runs } from '../support/properties.ts'
 
 function logged(event: string, fields: Record<string, unknown>, format?: LogFormat): string {
@@ -82,6 +82,33 @@ test('as JSON a line is an object, its fields beside the event, and secrets are 
     ...{ level: 'ERROR', room: 'room', event: 'happened', ms: 1.5 },
     ...{ token: '***', nested: { aes_key: '***', text: 'a\nb' } },
   })
+})
+
+test.each([
+  ['http://admin:s3cr3t@cam/x.jpg', 'http://***@cam/x.jpg'],
+  ['http://admin:s3/cr3t@cam:81/x.jpg?w=1', 'http://***@cam:81/x.jpg?w=1'],
+  [
+    'https://a.example/b?token=abc&w=640&Access_Token=d',
+    'https://a.example/b?token=***&w=640&Access_Token=***',
+  ],
+  [
+    'https://a.example/b?key=1&sig=2&password=3&X-Amz-Signature=4&page=5',
+    'https://a.example/b?key=***&sig=***&password=***&X-Amz-Signature=***&page=5',
+  ],
+  [
+    'https://hooks.example/services/T024BE7LD/B01/Qk3vXz9TaLm2PwRn7YcHd5Ef',
+    'https://hooks.example/services/T024BE7LD/B01/***',
+  ],
+  ['https://ping.example/3f0c7d52-9a41-4c1e-8b1d-0f6e2a7c9b10/fail', 'https://ping.example/***/fail'],
+  ['https://api.example/bot99887766:AAHk-x/photo', 'https://api.example/***/photo'],
+  ['https://a.example/#access_token=abc', 'https://a.example/#***'],
+  [
+    'https://social.example/@anna/snapshots-of-the-front-door.jpg',
+    'https://social.example/@anna/snapshots-of-the-front-door.jpg',
+  ],
+])('of an address that svc calls, the host stays and secrets go: %s', (address, expected) => {
+  expect(maskAddress(address)).toBe(expected)
+  expect(maskText(`GET ${address} failed`)).toBe(`GET ${expected} failed`)
 })
 
 test('lines of one turn arrive in their order, also when the process ends within it', async () => {

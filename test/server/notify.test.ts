@@ -82,9 +82,17 @@ describe('ntfy', () => {
     const priorityOf = async (headers: Record<string, string>) =>
       (await readOne({ headers, body: 'x' })).priority
     expect(await priorityOf({ Priority: 'u=1, i', 'X-Priority': '4' })).toBe('high')
-    expect(await priorityOf({ Priority: 'very much' })).toBe('default')
     expect(await priorityOf({ Priority: '8' })).toBe('max')
-    expect(await priorityOf({ Priority: '0' })).toBe('min')
+    for (const Priority of ['0', '', ' ']) expect(await priorityOf({ Priority })).toBe('default')
+    for (const Priority of ['HIGH', ' high ', 'High']) expect(await priorityOf({ Priority })).toBe('high')
+    for (const Priority of ['hgih', '紧急', 'very much'])
+      expect(await codeOf(priorityOf({ Priority }))).toBe('invalid_arguments')
+    expect(await codeOf(read({ query: { p: 'hgih' }, body: 'x' }))).toBe('invalid_arguments')
+    expect(await codeOf(read({ body: { topic: 'a', message: 'x', priority: 'hgih' } }))).toBe(
+      'invalid_arguments',
+    )
+    const topic = { priorities: { 紧急: 'max' } } as const
+    expect((await readOne({ headers: { Priority: '紧急' }, body: 'x', topic })).priority).toBe('max')
   })
 
   test('a file as body, with a name or without, and an address', async () => {
@@ -165,7 +173,7 @@ test('Apprise: its type is the urgency, and each file is a notice', async () => 
       tags: ['failure'],
       file: { name: 'a.png' },
     },
-    { text: '', file: { name: 'b.txt', bytes: Buffer.from('hello') } },
+    { text: '', file: { name: 'b.txt', bytes: new TextEncoder().encode('hello') } },
   ])
   expect(await readOne({ body: { ...body, attachments: [], type: 'info' } })).toEqual({
     title: 'Backup',
@@ -378,7 +386,7 @@ describe('what people report of their senders', () => {
     [
       'grafana#6822: no content type',
       { body: '{"ruleName":"Test notification","state":"alerting","title":"[Alerting] Test notification"}' },
-      { text: 'ruleName: Test notification\nstate: alerting\ntitle: [Alerting] Test notification' },
+      { title: '[Alerting] Test notification', text: 'state: alerting' },
     ],
     [
       'webhook#702: words that are neither JSON nor a form',
@@ -391,7 +399,7 @@ describe('what people report of their senders', () => {
     [
       'home-assistant#140472: an empty message before others',
       { body: { message: '', messages: [{ to: '+12345678', body: 'test msg' }] } },
-      { text: 'messages[0].to: +12345678\nmessages[0].body: test msg' },
+      { text: 'messages[0].body: test msg\nmessages[0].to: +12345678' },
     ],
     [
       'apprise-api#157: a call for the API of Apprise',
@@ -401,7 +409,7 @@ describe('what people report of their senders', () => {
     [
       'Pulse#1213: alerts of another form',
       { body: { alertId: 'a', alerts: [{ id: 'a', level: 'critical', resourceName: 'db' }] } },
-      { text: 'alertId: a\nalerts[0].id: a\nalerts[0].level: critical\nalerts[0].resourceName: db' },
+      { text: 'alerts[0].level: critical\nalerts[0].resourceName: db\nalertId: a\nalerts[0].id: a' },
     ],
     [
       'alertmanager#2398: a severity of its own, and no fingerprint',
@@ -451,7 +459,7 @@ describe('what people report of their senders', () => {
     [
       'LanGuard#169, UptimeRobot: its own words beside a message',
       { body: { kind: 'test', message: 'It works', delivery_id: '7', created_at: '2026-09-14' } },
-      { text: 'It works' },
+      { text: 'It works\nkind: test\ndelivery_id: 7\ncreated_at: 2026-09-14' },
     ],
     [
       'ntfy#1685: an e-mail beside it',
@@ -479,7 +487,7 @@ describe('what people report of their senders', () => {
     [
       'SNS, deep inside',
       { headers: json, body: '{"Message":"{\\"AlarmName\\":\\"cpu\\"}"}' },
-      { text: 'Message: {"AlarmName":"cpu"}' },
+      { text: '{"AlarmName":"cpu"}' },
     ],
   ])('%s', async (_, sent, expected) => {
     expect(await readOne(sent)).toMatchObject(expected)
@@ -530,13 +538,29 @@ describe('JSON of an unknown form', () => {
     expect(await readOne({ body: alertmanager, query })).toMatchObject({ title: 'svc', text: 'firing!' })
   })
 
+  test('a template whose fields the body has not leaves the body as it is, and the topic counts it', async () => {
+    const topic = { template: '{{ .monitor.name }}: {{ .msg }}' }
+    const disk = await readOne({ body: { level: 'error', disk: 'sda is full' }, topic })
+    expect(disk).toMatchObject({ text: 'level: error\ndisk: sda is full', unread: { template: true } })
+    expect((await readOne({ body: { msg: '', text: 'Backup failed' }, topic })).text).toBe('Backup failed')
+    const found = await readOne({ body: { msg: 'down' }, topic })
+    expect(found).toEqual({ text: ': down', priority: 'default' })
+    const query = { template: '1', title: 'Shop', message: '{{ .nothing }}' }
+    expect(await readOne({ body: { state: 'down' }, query })).toMatchObject({
+      title: 'Shop',
+      text: 'state: down',
+    })
+    const alerts = await read({ body: alertmanager, topic })
+    expect(alerts.map(({ unread }) => unread?.template)).toEqual([true, undefined, undefined])
+  })
+
   test.each([
     ['{{ range .alerts }}x{{ end }}', '{{ range .alerts }}x{{ end }}'],
     ['{{ .alerts', '{{ .alerts'],
     ['{{ .a{{ .status }}', '{{ .afiring'],
     ['{{ .__proto__.constructor }}{{ .alerts.length }}', '2'],
-    ['{{ .no.such[7].path }}-', '-'],
-    ['{{ .commonLabels }}{{ . | toJson }}', '{{ . | toJson }}'],
+    ['{{ .no.such[7].path }}-{{ .status }}', '-firing'],
+    ['{{ .commonLabels }}{{ .receiver }}{{ . | toJson }}', 'svc{{ . | toJson }}'],
     [`{{ .${'a'.repeat(500)} }}`, `{{ .${'a'.repeat(500)} }}`],
   ])('a template has paths alone: %s', async (template, text) => {
     expect((await readOne({ body: alertmanager, topic: { template } })).text).toBe(text)
@@ -552,7 +576,7 @@ describe('JSON of an unknown form', () => {
     expect((await readOne({ body, topic: { template: '{{ . }}' } })).text).toContain('deep.a.a')
     const wide = Object.fromEntries(Array.from({ length: 60_000 }, (_, nth) => [`k${nth}`, null]))
     const query = { template: 'yes', message: `${'{{.}}'.repeat(3000)}x` }
-    expect((await readOne({ body: wide, query })).text).toBe('x')
+    expect((await readOne({ body: wide, query })).text).toBe('triggered')
   })
 })
 
@@ -590,8 +614,12 @@ describe('hostile bodies', () => {
         { alerts: [{ ...every, status: 'firing', labels: every }] },
       ]
       for (const body of [...shapes, { ...every, message: 'x', version: '1.0', type: 'info' }]) {
-        for (const notice of await read({ body })) expect(typeof notice.text).toBe('string')
-        await read({ body, isRoot: true })
+        // As ntfy does, a priority that is none is refused.
+        const readOrCode = (isRoot?: true) =>
+          read({ body, ...(isRoot && { isRoot }) }).catch(({ code }) => code)
+        for (const result of [await readOrCode(), await readOrCode(true)])
+          if (result !== 'invalid_arguments')
+            for (const notice of result) expect(typeof notice.text).toBe('string')
         await read({ body, headers: { 'x-github-event': 'push' } })
         await read({
           body: { commits: [value], issue: value, sender: value },
@@ -609,8 +637,9 @@ describe('hostile bodies', () => {
     })
     expect(notice).toEqual({ title: 'Hello Set-Cookie: a=1[31m', text: 'x\ny', priority: 'default' })
     const attach = { headers: { Attach: 'file:///etc/passwd' } }
-    expect(await readOne(attach)).toEqual({ text: 'file:///etc/passwd', priority: 'default' })
-    const bytes = new Uint8Array([0x7b, 0xff, 0xfe])
+    const { file, text } = await readOne(attach)
+    expect([file, text.startsWith('file:///etc/passwd (')]).toEqual([undefined, true])
+    const bytes = new Uint8Array([0x7b, 0, 0xff, 0xfe])
     expect(
       (await readOne({ headers: { 'content-type': 'application/json' }, body: bytes })).file?.bytes,
     ).toEqual(bytes)

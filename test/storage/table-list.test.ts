@@ -187,7 +187,7 @@ async function fillTopics({ topics }: Opened['store'], clock: Opened['clock']): 
   })
   const media = { kind: 'image', url: words } as const
   const notice = { title: words, text: words, priority: 'high', tags: [words], click: words, media } as const
-  await topics.accept('home', [notice])
+  await topics.accept('home', [{ ...notice, unread: { severity: words } }])
   clock.at += 2000
   await topics.expire()
   await topics.accept('home', [notice])

@@ -4,6 +4,7 @@ import { createGrant, rejectWider } from '../../src/access/grants.ts'
 import { onlyNotifies, presets, type Right } from '../../src/model/access.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
+import type { Notice } from '../../src/model/topic.ts'
 import { changeTopic } from '../../src/operations/topics.ts'
 import { Topics } from '../../src/topics/topics.ts'
 import { openSqlite } from '../storage/sqlite/support.ts'
@@ -105,4 +106,43 @@ test('a file of the caller is kept when it comes', async () => {
   const media = { kind: 'image' as const, path: '/tmp/a.png' }
   const [accepted] = await s.topics.accept(createDirectCall(), 'home', [{ text: '', priority: 'low', media }])
   expect(await s.store.readNotices([Number(accepted?.id)])).toMatchObject([{ media: { upload_id: 'kept' } }])
+})
+
+test('what was not understood is counted until the topic is changed, and what says nothing is never the same again', async () => {
+  await using s = await setUp()
+  const { topics } = s
+  const say = (...notices: Partial<Notice>[]) =>
+    topics.accept(
+      createDirectCall(),
+      'home',
+      notices.map(one => ({ text: 'x', priority: 'default', ...one })),
+    )
+  expect(await topics.show(owner, 'home')).not.toHaveProperty('template_missed')
+  await say({ unread: { template: true } }, { unread: { template: true, severity: 'disaster' } })
+  await say({ unread: { severity: 'disaster' } })
+  const found = { template_missed: 2, unknown_severities: { disaster: 2 } }
+  expect(await topics.show(owner, 'home')).toMatchObject(found)
+  await topics.change(owner, { topic: 'home', priorities: { disaster: 'high' } })
+  expect(await topics.show(owner, 'home')).not.toHaveProperty('unknown_severities')
+
+  for (const text of [': ', '…', 'triggered']) {
+    const ids = [...(await say({ text }, { text })), ...(await say({ text }))].map(({ id }) => id)
+    expect(new Set(ids).size).toBe(3)
+  }
+  const same = await say({ text: '⚠️' }, { text: '⚠️' })
+  expect(same[0]!.id).toBe(same[1]!.id)
+})
+
+test('a text that no message can hold is a file, too', async () => {
+  await using s = await setUp()
+  const text = `${'磁盘已满。'.repeat(4000)}FATAL: backup failed`
+  await s.topics.accept(createDirectCall(), 'home', [{ text, priority: 'high' }])
+  const [waiting] = await s.store.listWaiting('home', 1)
+  const [kept] = await s.store.readNotices([waiting!.id])
+  expect(kept!.media).toEqual({ kind: 'file', upload_id: 'kept' })
+  expect(kept!.text.startsWith('磁盘已满')).toBe(true)
+  expect(kept!.text.endsWith('FATAL: backup failed')).toBe(true)
+  const missing = Number(/\d[\d,]*/.exec(kept!.text)![0].replaceAll(',', ''))
+  const gap = /\n\[[^\]]*\]\n/.exec(kept!.text)![0]
+  expect(kept!.text.length - gap.length + missing).toBe(text.length)
 })

@@ -2,7 +2,7 @@
 import { badArgument } from '../../model/error.ts'
 import type { Topic, TopicState } from '../../model/topic.ts'
 import * as topic from '../../operations/topics.ts'
-import { formatLocalTime } from '../../platform/format.ts'
+import { formatCount, formatLocalTime, quoteForShell } from '../../platform/format.ts'
 import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
 import { type CommandOutput, formatNote } from '../show.ts'
@@ -60,8 +60,24 @@ function describe(one: Topic): string {
     ...(quiet === undefined ? [] : [`quiet: ${quiet}${zone === undefined ? '' : ` (${oneLine(zone)})`}`]),
     `answers: at most ${answers} of 10`,
     `keeps what waits for ${keep_seconds / 3600} h`,
+    ...describeUnread(one),
   ]
   return `${lines.join('\n')}\n`
+}
+
+/** Says what senders said that was not understood, and how to change that. */
+function* describeUnread({ name, priorities = {}, template_missed: missed, unknown_severities = {} }: Topic) {
+  const change = `svc topic change ${oneLine(name)}`
+  if (missed)
+    yield `template: it found nothing in ${formatCount(missed, 'body', 'bodies')}, shown without it; ${change} --template changes it`
+  for (const [word, count] of Object.entries(unknown_severities).filter(([word]) => word !== '')) {
+    // A change names all of them.
+    const all = Object.entries({ ...priorities, [word]: 'high' })
+    const options = all.map(
+      ([one, priority]) => `--severity ${quoteForShell(oneLine(`${one}: ${priority}`))}`,
+    )
+    yield `severity: ${oneLine(word)} (×${count}) is not known, so it is "default"; ${change} ${options.join(' ')} maps it`
+  }
 }
 
 function formatTopic(one: Topic): CommandOutput {

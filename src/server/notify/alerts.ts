@@ -6,32 +6,18 @@
  * @see https://github.com/prometheus/alertmanager/blob/main/template/template.go `Data`, `Alert`
  * @see https://github.com/grafana/alerting/blob/main/templates/template_data.go `ExtendedAlert`
  */
-import type { Priority } from '../../model/topic.ts'
 import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
+import { type NamedPriorities, readPriority } from '../../topics/priority.ts'
 import { isWebAddress, joinLines, objectAt, textAt, textOf } from './sent-notice.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
-/** The usual severities of rules; a topic may name others. */
-const usualPriorities: Readonly<Record<string, Priority>> = {
-  critical: 'max',
-  page: 'max',
-  error: 'high',
-  high: 'high',
-  warning: 'default',
-  info: 'low',
-  none: 'min',
-}
-
 /** Returns the alerts of a body; undefined if it has another form. */
-export function readAlerts(
-  json: Json,
-  priorities: Readonly<Record<string, Priority>> = {},
-): SentNotice[] | undefined {
+export function readAlerts(json: Json, priorities: NamedPriorities = {}): SentNotice[] | undefined {
   const { alerts } = json
   if (!Array.isArray(alerts) || alerts.length === 0 || !alerts.every(isAlert)) return undefined
-  const notices = alerts.map(alert => readAlert(alert, { ...usualPriorities, ...priorities }))
+  const notices = alerts.map(alert => readAlert(alert, priorities))
   const left = Number(json.truncatedAlerts)
   if (!(left > 0)) return notices
   const text = `${left} more alerts of ${textOf(json.receiver)} were left out by their sender`
@@ -44,18 +30,20 @@ const isAlert = (alert: unknown): alert is Json =>
 /** Labels that are in the title, or say nothing to a person. */
 const unshownLabels = new Set(['alertname', 'severity', 'grafana_folder', '__name__'])
 
-function readAlert(alert: Json, priorities: Readonly<Record<string, Priority>>): SentNotice {
+function readAlert(alert: Json, priorities: NamedPriorities): SentNotice {
   const labels = objectAt(alert, 'labels')
   const annotations = objectAt(alert, 'annotations')
   const explained = ['summary', 'description', 'message'].map(key => textAt(annotations, key))
   const severity = textAt(labels, 'severity')
+  const { priority = 'default', unknown } = readPriority(severity, priorities)
   const shown = Object.entries(labels).filter(([name]) => !unshownLabels.has(name) && !name.startsWith('__'))
   const image = textAt(alert, 'imageURL')
   const pages = [textAt(annotations, 'runbook_url'), textAt(alert, 'panelURL'), textAt(alert, 'dashboardURL')]
   return {
     title: textAt(labels, 'alertname') || 'Alert',
     text: joinLines(...new Set(explained), ...linesOf(shown), valuesOf(alert)),
-    priority: Object.hasOwn(priorities, severity) ? priorities[severity]! : 'default',
+    priority,
+    ...(unknown !== undefined && { unread: { severity: unknown } }),
     ...(severity && { tags: [severity] }),
     click: pages.find(isWebAddress) ?? '',
     // Without a fingerprint, the labels are what makes it the same alert.

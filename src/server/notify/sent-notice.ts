@@ -1,18 +1,8 @@
 /** Texts and other values from a body, for the readers of this folder. A sender may have written anything. */
-import { type Priority, priorities } from '../../model/topic.ts'
+import { nothingSaid } from '../../model/topic.ts'
 import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
-
-const utf8 = new TextDecoder('utf-8', { fatal: true })
-
-/** Returns the text of bytes in UTF-8; undefined for any other bytes. */
-export function textOfUtf8(bytes: Uint8Array): string | undefined {
-  try {
-    return utf8.decode(bytes)
-  } catch {
-    return undefined
-  }
-}
+import { cutMiddle } from '../../platform/format.ts'
 
 /** Returns a value as a text; '' for one that has none. */
 export const textOf = (value: unknown): string =>
@@ -42,18 +32,6 @@ export const joinLines = (...lines: readonly string[]): string =>
 /** Whether a text is an address that a browser opens. */
 export const isWebAddress = (text: string): boolean => /^https?:\/\/[^\s]+$/i.test(text)
 
-/**
- * Returns the priority for ntfy's number or name. Other programs count further than 5: that is the highest. Undefined for
- * anything else.
- *
- * @see https://docs.ntfy.sh/publish/#message-priority
- */
-export function priorityOf(value: unknown): Priority | undefined {
-  const text = textOf(value).trim().toLowerCase()
-  if (/^\d{1,3}$/.test(text)) return priorities[Math.min(Math.max(Number(text), 1), priorities.length) - 1]
-  return text === 'urgent' ? 'max' : priorities.find(name => name === text)
-}
-
 /** Control characters, and marks of direction, which can make a line look like another one. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
 const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g
@@ -64,21 +42,22 @@ const controls = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u
  */
 export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }: SentNotice): SentNotice {
   const clean = (dirty: string) =>
-    dirty
-      .slice(0, maxLength)
+    cutMiddle(dirty, maxLength)
       .replace(/\r\n?|[\u0085\u2028\u2029]/g, '\n')
       .replace(controls, '')
       .toWellFormed()
       .trim()
   const address = clean(click)
   const heading = clean(title).replace(/\s+/g, ' ')
+  // A topic shows the beginning of a longer title alone.
+  const whole = heading.length > maxTitle ? joinLines(heading, clean(text)) : clean(text)
   const words = tags
     .slice(0, maxTags)
     .map(tag => clean(tag).replace(/\s+/g, ' '))
     .filter(Boolean)
   return {
     ...rest,
-    text: clean(text) || (heading || rest.file ? '' : 'triggered'),
+    text: whole || (heading || rest.file ? '' : nothingSaid),
     ...(heading && { title: heading }),
     ...(words.length > 0 && { tags: words }),
     ...(isWebAddress(address) && { click: address }),
@@ -87,5 +66,6 @@ export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }:
 
 /** What a topic shows is much less. */
 const maxTags = 20
-/** A topic cuts its texts much shorter. */
-export const maxLength = 64 * 1024
+const maxTitle = 250
+/** Bytes. What a message cannot hold is a file, too. */
+export const maxLength = 1024 * 1024

@@ -11,8 +11,11 @@ const place = /\{\{-?([^{}]{1,300}?)-?\}\}/g
 const step = /\.?(?:([\p{L}\p{N}_-]+)|\[(\d{1,6})\]|\["([^"]{1,200})"\])/uy
 const maxFilledLength = 16_000
 
-/** Fills a template. A path that leads to nothing is ''; one to an object or a list is lines of `key: value`. */
-export function fillTemplate(template: string, json: unknown): string {
+/**
+ * Fills a template. A path that leads to nothing is ''; one to an object or a list is lines of `key: value`. Undefined if
+ * all its paths lead to nothing: it is for another body.
+ */
+export function fillTemplate(template: string, json: unknown): string | undefined {
   // A value with many keys is written once, however often it is named.
   const written = new Map<string, string>()
   const write = (path: readonly string[]): string => {
@@ -27,7 +30,8 @@ export function fillTemplate(template: string, json: unknown): string {
     written.set(name, text)
     return text
   }
-  return template.replace(place, fill).slice(0, maxFilledLength)
+  const filled = template.replace(place, fill).slice(0, maxFilledLength)
+  return written.size > 0 && [...written.values()].every(text => text === '') ? undefined : filled
 }
 
 /** Returns the keys of a path; undefined for anything else. */

@@ -19,6 +19,7 @@ import {
 } from '../routine.ts'
 import {
   addNames,
+  addUnread,
   levelOf,
   markOf,
   mergeNotice,
@@ -46,6 +47,7 @@ import {
   type TopicPerson,
   type TopicSettings,
   type TopicStore,
+  type UnreadWords,
 } from '../topics.ts'
 import { refuseRevoked } from './keys.ts'
 
@@ -59,7 +61,7 @@ const mostEnds = 2000
 const table = storeTables.find(({ name }) => name === 'topic')!
 const topicColumns =
   constantSql(`t.id, t.name, s.name AS session, t.peer, t.min_priority, t.max_priority, t.quiet,
-  t.zone, t.digest, t.answers, t.keep_ms, t.template, t.secret, t.priorities, t.attach_private, t.missed, t.sent,
+  t.zone, t.digest, t.answers, t.keep_ms, t.template, t.secret, t.priorities, t.attach_private, t.missed, t.unread, t.sent,
   t.expired, t.revision, t.made_by, t.created_at`)
 const briefColumns =
   constantSql(`n.id, n.topic, n.name, n.priority, n.count, n.reported, n.received_at, n.last_at,
@@ -70,7 +72,14 @@ const noticeColumns =
 
 type TopicRow = Omit<
   StoredTopic,
-  'user_id' | 'min_priority' | 'max_priority' | 'digest' | 'attach_private' | 'missed' | 'priorities'
+  | 'user_id'
+  | 'min_priority'
+  | 'max_priority'
+  | 'digest'
+  | 'attach_private'
+  | 'missed'
+  | 'unread'
+  | 'priorities'
 > & {
   peer: string
   min_priority: number
@@ -78,6 +87,7 @@ type TopicRow = Omit<
   digest: number
   attach_private: number
   missed: string
+  unread: string
   priorities?: string
 }
 type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media' | 'lost_media'> & {
@@ -180,7 +190,7 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
   const { owner } = claims
 
   const topicOf = (row: TopicRow): StoredTopic => {
-    const { attach_private, digest, max_priority, min_priority, missed, peer, priorities, ...rest } =
+    const { attach_private, digest, max_priority, min_priority, missed, peer, priorities, unread, ...rest } =
       changeSecrets(table, row, sealer.open)
     return {
       ...rest,
@@ -190,6 +200,7 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
       digest: digest === 1,
       attach_private: attach_private === 1,
       missed: JSON.parse(missed) as MissedNotices,
+      unread: JSON.parse(unread) as UnreadWords,
       ...(priorities !== undefined && { priorities: JSON.parse(priorities) as Record<string, Priority> }),
     }
   }
@@ -274,12 +285,13 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
       rows.set(mark, row)
     }
     const missed = { ...topic.missed, more: addNames(topic.missed.more, more) }
+    const unread = notices.reduce(addUnread, topic.unread)
     const isEnd = [...rows.values()].some(({ state }) => state === 'over')
     yield* write(
       ...raised(topic.id, topic.revision),
       ...(isEnd ? yield* forgetEnds(topic.id, marks) : []),
       ...[...rows].map(([mark, row]) => save(topic.id, topic.user_id, mark, row, before.get(mark)?.id)),
-      sql`UPDATE topic SET missed = ${JSON.stringify(missed)} WHERE id = ${topic.id}`,
+      sql`UPDATE topic SET missed = ${JSON.stringify(missed)}, unread = ${JSON.stringify(unread)} WHERE id = ${topic.id}`,
     )
     const stored = yield* readAll<{
       id: number
@@ -374,7 +386,8 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
         return changes(sql`UPDATE topic SET min_priority = ${row.min_priority}, max_priority = ${row.max_priority},
           quiet = ${row.quiet}, zone = ${row.zone}, digest = ${row.digest}, answers = ${row.answers},
           keep_ms = ${row.keep_ms}, template = ${row.template}, secret = ${row.secret},
-          priorities = ${row.priorities}, attach_private = ${row.attach_private}, revision = revision + 1
+          priorities = ${row.priorities}, attach_private = ${row.attach_private}, unread = '{}',
+          revision = revision + 1
           WHERE name = ${name} RETURNING id`)
       },
 

@@ -1,7 +1,8 @@
 /** What becomes of a notice: the same again is one, and what is over before it was sent is not sent. */
-import { type Notice, type Priority, priorities } from '../../model/topic.ts'
+import { longestNotice, type Notice, nothingSaid, type Priority, priorities } from '../../model/topic.ts'
+import { cutMiddle } from '../../platform/format.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
-import { type MissedNotices, type NameCounts, sameTextMs } from '../topics.ts'
+import { type MissedNotices, type NameCounts, sameTextMs, type UnreadWords } from '../topics.ts'
 
 export const levelOf = (priority: Priority): number => priorities.indexOf(priority) + 1
 export const priorityOf = (level: number): Priority => priorities[level - 1] ?? 'default'
@@ -28,16 +29,17 @@ export interface NoticeRow {
   readonly bulletin?: string | undefined
 }
 
-const [longestTitle, longestText, longestName] = [250, 8000, 60]
+const [longestTitle, longestName] = [250, 60]
 const cut = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text.toWellFormed()
 
-/** Identifies what is the same. The first letter says whether the sender chose it. */
-export const markOf = ({ fingerprint, text, title = '' }: Notice): string =>
-  (fingerprint === undefined ? 't' : 'f') +
-  nodeCrypto()
-    .hash('sha256', fingerprint ?? `${title}\0${text}`, 'hex')
-    .slice(0, 40)
+/** Identifies what is the same. The first letter says whether the sender chose it. What says nothing is never the same again. */
+export function markOf({ fingerprint, text, title = '' }: Notice): string {
+  const isSaid = /[\p{L}\p{N}\p{S}]/u.test(title + text) && (title !== '' || text !== nothingSaid)
+  const said = isSaid ? `${title}\0${text}` : crypto.randomUUID()
+  const hash = nodeCrypto().hash('sha256', fingerprint ?? said, 'hex')
+  return (fingerprint === undefined ? 't' : 'f') + hash.slice(0, 40)
+}
 
 /** Names a notice in a line or a count. */
 export const nameOf = ({ media, text, title }: Notice): string =>
@@ -53,7 +55,7 @@ function createRow(
   const { click, media, resolved, tags, text, title } = notice
   const row = {
     title: title === undefined ? undefined : cut(title, longestTitle),
-    text: cut(text, longestText),
+    text: cutMiddle(text.toWellFormed(), longestNotice),
     tags: tags && JSON.stringify(tags.slice(0, 10).map(tag => cut(tag, longestName))),
     click: click === undefined ? undefined : cut(click, 1000),
     media: media && JSON.stringify(media),
@@ -147,6 +149,15 @@ export function sumNames(all: readonly NameCounts[]): Record<string, number> {
   const sum: Record<string, number> = Object.create(null)
   for (const [name, count] of all.flatMap(Object.entries<number>)) sum[name] = (sum[name] ?? 0) + count
   return sum
+}
+
+/** Adds what could not be read in a notice. */
+export function addUnread({ severities = {}, template = 0 }: UnreadWords, { unread }: Notice): UnreadWords {
+  const word = unread?.severity
+  return {
+    template: template + Number(unread?.template === true),
+    severities: word === undefined ? severities : addNames(severities, { [cut(word, longestName)]: 1 }),
+  }
 }
 
 export const noneMissed: MissedNotices = { more: {}, expired: {} }

@@ -495,7 +495,7 @@ const agents = `
 
 /** Topics, what was said to them, and what goes out as one message. */
 const topics = `
-  -- A topic is for the user peer of a session. Priorities: 1 (min) to 5 (max). priorities, missed: JSON.
+  -- A topic is for the user peer of a session. Priorities: 1 (min) to 5 (max). priorities, missed, unread: JSON.
   CREATE TABLE topic (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL UNIQUE,
@@ -513,6 +513,7 @@ const topics = `
     priorities TEXT,
     attach_private INTEGER NOT NULL,
     missed TEXT NOT NULL,
+    unread TEXT NOT NULL DEFAULT '{}',
     sent INTEGER NOT NULL DEFAULT 0,
     expired INTEGER NOT NULL DEFAULT 0,
     revision INTEGER NOT NULL DEFAULT 0,
