@@ -56,10 +56,10 @@ export function cutMiddle(text: string, mostBytes: number): string {
   const decoder = new TextDecoder()
   const head = decoder.decode(bytes.subarray(0, Math.ceil(room * 0.6))).replace(/\ufffd+$/, '')
   const tail = decoder.decode(bytes.subarray(bytes.length - Math.floor(room * 0.4))).replace(/^\ufffd+/, '')
-  const missing = (text.length - head.length - tail.length).toLocaleString('en')
+  const missing = text.length - head.length - tail.length
   const gap = /\p{Script=Han}/u.test(head + tail)
     ? `此处省略 ${missing} 字`
-    : `${missing} characters left out`
+    : `${formatCount(missing, 'character')} left out`
   return `${head}${room > 1000 ? '\n' : ' '}[… ${gap} …]${room > 1000 ? '\n' : ' '}${tail}`
 }
 /** Bytes of the line that says what is missing. */

@@ -3,7 +3,8 @@ import { describe, expect, test } from 'bun:test'
 import { parseLossless } from '../../src/ilink/lossless.ts'
 import type { TopicForDoor } from '../../src/model/topic.ts'
 import type { SentNotice } from '../../src/operations/notices.ts'
-import { readBodyForm, readNotices } from '../../src/server/notify/read.ts'
+import { readBodyForm } from '../../src/server/notify/form.ts'
+import { readNotices } from '../../src/server/notify/read.ts'
 import { codeOf } from '../support/failure.ts'
 
 interface Sent {

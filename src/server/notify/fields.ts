@@ -27,7 +27,7 @@ const wordsOf: readonly (readonly string[])[] = [
   ],
   ['status', 'state', 'level', 'severity', 'priority', 'action', 'result', 'conclusion', 'event'],
   ['name', 'project', 'host', 'hostname', 'service', 'instance', 'environment', 'device', 'culprit'],
-  ['url', 'link', 'href', 'permalink', 'page'],
+  ['url', 'link', 'href', 'permalink', 'shortlink', 'page'],
 ]
 const ranks = new Map(wordsOf.flatMap((words, rank) => words.map(word => [word, rank] as const)))
 const lowest = wordsOf.length

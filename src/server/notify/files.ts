@@ -12,7 +12,7 @@ export interface ReadFiles {
 
 const nameKeys = ['filename', 'file_name', 'name']
 const addressKeys = ['url', 'href', 'uri', 'link', 'attach', 'path', 'contentUrl']
-const dataKeys = ['base64', 'data', 'content', 'contents', 'attachment_base64']
+const dataKeys = ['base64', 'data', 'content', 'contents']
 /** What the attachments of chat programs have, and files have not. */
 const chatKeys = ['text', 'fallback', 'pretext', 'color', 'fields', 'blocks', 'contentType', 'title']
 
@@ -56,7 +56,7 @@ function readFile(value: unknown, name: string | undefined): AttachedFile | stri
   const data = typeof value === 'string' ? value : firstOf(value, dataKeys)
   // A path may look like base64.
   const isShort = typeof value === 'string' && value.length < 64 && !/^data:/i.test(value)
-  const bytes = isShort ? undefined : bytesOf(data || address)
+  const bytes = isShort ? undefined : bytesOf(data)
   return bytes ? { name: named, bytes } : named || address || data
 }
 

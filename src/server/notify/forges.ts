@@ -22,65 +22,75 @@ export const githubEvent = 'x-github-event'
 export function readForge(headers: Headers, json: Json): SentNotice | undefined {
   const kind = textOf(json.object_kind)
   const name = headers.get(githubEvent)?.slice(0, 100)
-  if (name === undefined && !(kind && (isObject(json.project) || headers.has('x-gitlab-event'))))
-    return undefined
+  if (name === undefined && !(kind && isObject(json.project))) return undefined
   const event = name === undefined ? fromGitlab(kind, json) : json
   const delivery = headers.get('x-github-delivery') ?? headers.get('x-gitlab-event-uuid') ?? ''
-  const where = textAt(event.repository, 'full_name') || textAt(event.organization, 'login') || 'GitHub'
-  const text =
-    name === 'ping'
-      ? readPing(event)
+  return {
+    title: at(event, 'repository.full_name organization.login') || 'GitHub',
+    priority: 'default',
+    ...(name === 'ping'
+      ? { text: joinLines('Events arrive here from now on.', textOf(json.zen)) }
       : Array.isArray(event.commits)
         ? readPush(event)
-        : readEvent(name ?? kind, event)
-  return { title: where, priority: 'default', ...text, ...(delivery && { fingerprint: delivery }) }
+        : readEvent(name ?? kind, event)),
+    ...(delivery && { fingerprint: delivery }),
+  }
+}
+
+/** Returns the first text that is at one of some paths, such as `alert.rule.severity`. */
+function at(json: unknown, paths: string): string {
+  for (const path of paths.split(' ')) {
+    const keys = path.split('.')
+    const text = textAt(keys.slice(0, -1).reduce<unknown>(objectAt, json), keys.at(-1)!)
+    if (text) return text
+  }
+  return ''
 }
 
 /** Returns an event of GitLab in the form of GitHub's. */
 function fromGitlab(kind: string, json: Json): Json {
-  const thing = objectAt(json, 'object_attributes')
-  const project = objectAt(json, 'project')
-  const home = textAt(project, 'web_url')
+  const thing = { ...json, ...objectAt(json, 'object_attributes') }
+  const home = at(json, 'project.web_url')
   const [before, after] = [textOf(json.before), textOf(json.after)]
+  const isEdge = isZero(before) || isZero(after) || !home
   const jobs = Array.isArray(json.builds) ? json.builds : []
   const failed = jobs.filter(job => textAt(job, 'status') === 'failed').map(job => textAt(job, 'name'))
-  const of = ['merge_request', 'issue', 'snippet', 'commit'].find(key => isObject(json[key])) ?? ''
-  const jobUrl = kind === 'build' && home ? `${home}/-/jobs/${textOf(json.build_id)}` : ''
+  const about = ['merge_request', 'issue', 'snippet', 'commit'].find(key => isObject(json[key])) ?? 'parent'
+  const action = at(thing, 'action')
+  const isRun = /^(pipeline|build|deployment)$/.test(kind)
   return {
     ...json,
-    action: pastOf[textAt(thing, 'action')] ?? (textAt(thing, 'action') || textOf(json.action)),
-    sender: { login: textAt(json.user, 'name') || textOf(json.user_name) || textOf(json.user_username) },
-    repository: {
-      full_name: textAt(project, 'path_with_namespace') || textOf(json.project_name),
-      html_url: home,
-    },
+    action: kind === 'note' ? 'commented on' : (pastOf[action] ?? action),
+    sender: { login: at(json, 'user.name user_name user_username') },
+    repository: { full_name: at(json, 'project.path_with_namespace'), html_url: home },
     total_commits: json.total_commits_count,
     deleted: isZero(after),
-    compare: isZero(before) || isZero(after) || !home ? home : `${home}/-/compare/${before}...${after}`,
+    compare: isEdge ? home : `${home}/-/compare/${before}...${after}`,
     commits: kind.endsWith('push') ? (json.commits ?? []) : undefined,
-    ...(of && {
-      [of]: { ...objectAt(json, of), number: textAt(json[of], 'iid'), html_url: textAt(json[of], 'url') },
-    }),
+    [about]: {
+      ...objectAt(json, about),
+      number: at(json, `${about}.iid`),
+      html_url: at(json, `${about}.url`),
+    },
     [kind]: {
-      ...json,
       ...thing,
-      number: textAt(thing, 'iid') || (kind === 'pipeline' ? textAt(thing, 'id') : ''),
-      name: textAt(thing, 'name') || textOf(json.build_name) || textOf(json.name) || textOf(json.tag),
-      body: textAt(thing, 'note'),
+      number: at(thing, kind === 'pipeline' ? 'iid id' : 'iid'),
+      name: at(thing, 'build_name name'),
+      body: at(thing, 'note'),
       detail:
         failed.length > 0
           ? `failed: ${failed.slice(0, maxItems).join(', ')}`
-          : textOf(json.build_failure_reason),
-      html_url: textAt(thing, 'url') || jobUrl || textOf(json.deployable_url) || textOf(json.url),
-      head_branch: textAt(thing, 'ref') || (kind === 'build' ? textOf(json.ref) : ''),
-      conclusion: /^(pipeline|build|deployment)$/.test(kind)
-        ? textAt(thing, 'status') || textOf(json.build_status) || textOf(json.status)
-        : undefined,
+          : at(thing, 'build_failure_reason'),
+      html_url:
+        at(thing, 'url deployable_url') ||
+        (kind === 'build' ? `${home}/-/jobs/${at(thing, 'build_id')}` : ''),
+      head_branch: isRun ? at(thing, 'ref') : '',
+      ...(isRun && { conclusion: at(thing, 'status build_status') }),
     },
   }
 }
 const isZero = (commit: string): boolean => /^0+$/.test(commit)
-/** The words of GitLab for what was done. */
+/** What was done, in the words of GitLab, and of events that have no action. */
 const pastOf: Readonly<Record<string, string>> = {
   open: 'opened',
   close: 'closed',
@@ -89,52 +99,36 @@ const pastOf: Readonly<Record<string, string>> = {
   update: 'updated',
   create: 'created',
   delete: 'deleted',
+  fork: 'forked',
 }
 
 /** Keys of the thing that an event is about, where it is not the name of the event. */
 const thingOf: Readonly<Record<string, string>> = {
   issues: 'issue',
-  issue_comment: 'comment',
-  commit_comment: 'comment',
-  discussion_comment: 'comment',
   pull_request_review: 'review',
-  pull_request_review_comment: 'comment',
-  pull_request_review_thread: 'thread',
   fork: 'forkee',
   gollum: 'pages',
-  secret_scanning_alert_location: 'alert',
-  note: 'note',
+}
+/** Names of events that say another thing. */
+const nameOfEvent: Readonly<Record<string, string>> = {
+  issues: 'issue',
+  build: 'job',
+  gollum: 'wiki page',
+  fork: 'repository',
 }
 /** Keys that every event may have. */
-const surroundings = new Set([
-  'repository',
-  'sender',
-  'organization',
-  'installation',
-  'enterprise',
-  'changes',
-  'project',
-  'user',
-])
-const failures = new Set(['failure', 'failed', 'timed_out', 'startup_failure', 'error'])
-const ongoing = new Set([
-  '',
-  'pending',
-  'running',
-  'created',
-  'queued',
-  'in_progress',
-  'waiting',
-  'waiting_for_resource',
-  'preparing',
-])
+const surroundings = new Set(
+  'repository sender organization installation enterprise changes project user'.split(' '),
+)
+/** Keys of the thing that a comment or a review is about. */
+const remarkedKeys = ['pull_request', 'merge_request', 'issue', 'discussion', 'snippet', 'commit']
+const failures = new Set('failure failed timed_out startup_failure error'.split(' '))
+const ongoing = new Set(
+  ' pending running created queued in_progress waiting waiting_for_resource preparing'.split(' '),
+)
 const maxItems = 5
 
 type EventText = Pick<SentNotice, 'text' | 'click'> & { readonly priority?: Priority }
-
-const readPing = (json: Json): EventText => ({
-  text: joinLines('Events arrive here from now on.', textOf(json.zen)),
-})
 
 const firstLineOf = (text: string): string => text.split('\n', 1)[0]!.trim()
 
@@ -142,73 +136,80 @@ function readPush(json: Json): EventText {
   const commits = Array.isArray(json.commits) ? json.commits : []
   const total = Math.max(Number(json.total_commits) || 0, commits.length)
   const branch = textOf(json.ref).replace(/^refs\/(heads|tags)\//, '')
-  const who = nameOf(json.pusher) || nameOf(json.sender)
+  const who = at(json, 'pusher.name pusher.login pusher.username sender.login')
   const done =
     json.deleted === true
       ? `deleted ${branch}`
       : `${json.forced === true ? 'force-pushed' : 'pushed'} ${formatCount(total, 'commit')} to ${branch}`
   const lines = commits.slice(0, maxItems).map(commit => `- ${firstLineOf(textAt(commit, 'message'))}`)
   const more = total > lines.length && lines.length > 0 ? `and ${total - lines.length} more` : ''
-  const pages = [
-    textOf(json.compare),
-    textOf(json.compare_url),
-    textAt(json.head_commit, 'url'),
-    textAt(json.repository, 'html_url'),
-  ]
-  return { text: joinLines(`${who} ${done}`, ...lines, more), click: pages.find(Boolean) }
+  return {
+    text: joinLines(`${who} ${done}`, ...lines, more),
+    click: at(json, 'compare compare_url head_commit.url repository.html_url'),
+  }
 }
 
-const nameOf = (user: unknown): string =>
-  textAt(user, 'name') || textAt(user, 'login') || textAt(user, 'username')
-
-/** What an event is about: the object of its name, that of an alert, or the first that only this event has. */
+/** What an event is about: the object of its name, a comment or an alert, or the first that only this event has. */
 function thingIn(name: string, json: Json): Json {
   const keys = [
     thingOf[name] ?? name,
+    ...(name.includes('comment') ? ['comment'] : []),
     'alert',
     ...Object.keys(json).filter(key => !surroundings.has(key) && isObject(json[key])),
   ]
-  const key = keys.find(key => Object.hasOwn(json, key) && typeof json[key] === 'object') ?? ''
-  return Array.isArray(json[key]) ? objectAt({ first: json[key][0] }, 'first') : objectAt(json, key)
+  const thing = keys
+    .map(key => (Object.hasOwn(json, key) ? json[key] : undefined))
+    .find(one => typeof one === 'object')
+  return objectAt({ thing: Array.isArray(thing) ? thing[0] : thing }, 'thing')
 }
 
 /** Any other event: `alice opened pull request #7: Fix the door`, `workflow run completed: CI on main: failure`. */
 function readEvent(name: string, json: Json): EventText {
   const thing = thingIn(name, json)
-  const review = readReview(name, json)
   const isRemark = /comment|review|note|pull_request_(approved|rejected)/.test(name)
-  const parent = isRemark ? objectAt(json, remarkedKeys.find(key => isObject(json[key])) ?? '') : thing
-  const number = textAt(parent, 'number')
-  const isStatus =
-    (Object.hasOwn(thing, 'conclusion') && thing.conclusion !== undefined) || name.endsWith('status')
-  const result = isStatus ? textAt(thing, 'conclusion') || textAt(thing, 'state') || textOf(json.state) : ''
-  const branch = textAt(thing, 'head_branch')
-  const about = joinWords([firstLineOf(titleOf(parent, thing, json)), branch && `on ${branch}`])
+  const parentKey = remarkedKeys.find(key => isObject(json[key])) ?? ''
+  const parent = isRemark ? objectAt(json, parentKey) : thing
+  const review = readReview(name, json)
+  const both = { parent, thing, json }
+  const isStatus = Object.hasOwn(thing, 'conclusion') || name.endsWith('status')
+  const result = isStatus ? at(both, 'thing.conclusion thing.state json.state') : ''
+  const branch = at(thing, 'head_branch')
+  const about = joinWords([firstLineOf(at(both, titles)), branch && `on ${branch}`])
   const isMerged = thing.merged === true && json.action === 'closed'
-  const action = review || (isMerged ? 'merged' : plain(textOf(json.action) || textAt(thing, 'action')))
-  const what = joinWords([plain(review ? 'pull request' : (shortOf[name] ?? name)), number && `#${number}`])
-  const done = isStatus ? [what, action] : [nameOf(json.sender), action, what]
+  const action =
+    review || (isMerged ? 'merged' : plain(at(both, 'json.action thing.action') || (pastOf[name] ?? '')))
+  const isBare = review !== '' || name === 'note'
+  const number = textAt(parent, 'number')
+  const what = joinWords([
+    plain(isBare ? parentKey : textOf(json.ref_type) || (nameOfEvent[name] ?? name)),
+    number && `#${number}`,
+  ])
+  const done = isStatus ? [what, action] : [at(json, 'sender.login'), action, what]
   const isOngoing = isStatus && ongoing.has(result)
-  const severity = severityOf(thing)
-  const pages = [thing, parent].flatMap(one => [textAt(one, 'html_url'), textAt(one, 'target_url')])
+  const severity = at(thing, severities)
+  const isUrgent = failures.has(result) || /critical|high/.test(severity)
   return {
     text: joinLines(
       [joinWords(done), about, result].filter(Boolean).join(': '),
-      ...factsOf(name, thing, json, severity),
-      isRemark ? textAt(thing, 'body') || textAt(thing, 'content') : '',
+      at(both, name.endsWith('status') ? 'json.description thing.description' : 'thing.detail'),
+      ...facts.flatMap(([label, paths]) => (at(both, paths) ? [`${label}: ${at(both, paths)}`] : [])),
+      severity && `severity: ${severity}`,
+      /alert$/.test(name) ? `state: ${at(thing, 'state')}` : '',
+      isRemark ? at(thing, 'body content') : '',
     ),
-    click: [...pages, textOf(json.target_url), textAt(json.repository, 'html_url')].find(Boolean),
-    ...((isOngoing || failures.has(result) || /critical|high/.test(severity)) && {
-      priority: isOngoing ? 'min' : 'high',
-    }),
+    click: at(
+      both,
+      'thing.html_url thing.target_url parent.html_url json.target_url json.repository.html_url',
+    ),
+    ...((isOngoing || isUrgent) && { priority: isOngoing ? 'min' : 'high' }),
   }
 }
 
-/** What a review says: `approved`, `requested changes on`, `commented on`; '' for another event. */
+/** What a review says: `approved`, `requested changes on`; '' for another event. */
 function readReview(name: string, json: Json): string {
   if (!/review(?!_comment|_thread)|pull_request_(approved|rejected)/.test(name)) return ''
-  const state = `${name} ${textAt(json.review, 'state')} ${textAt(json.review, 'type')}`.toLowerCase()
   if (json.action === 'dismissed') return 'dismissed a review of'
+  const state = `${name} ${at(json, 'review.state')} ${at(json, 'review.type')}`.toLowerCase()
   return /approved/.test(state)
     ? 'approved'
     : /changes_requested|rejected/.test(state)
@@ -216,69 +217,20 @@ function readReview(name: string, json: Json): string {
       : 'reviewed'
 }
 
-/** Returns what a thing is called. */
-function titleOf(parent: Json, thing: Json, json: Json): string {
-  const found = [
-    textAt(parent, 'title'),
-    textAt(thing, 'title'),
-    textAt(objectAt(thing, 'security_advisory'), 'summary'),
-    textAt(objectAt(thing, 'rule'), 'description'),
-    textAt(thing, 'secret_type_display_name'),
-    textAt(thing, 'summary'),
-    textAt(thing, 'name') || textAt(thing, 'full_name') || textAt(thing, 'tag_name'),
-    textAt(thing, 'login') || textAt(objectAt(json, 'member'), 'login'),
-    textAt(thing, 'affected_package_name') || textAt(thing, 'page_name') || textAt(parent, 'message'),
-    textOf(json.context) || textAt(objectAt(thing, 'app'), 'name'),
-  ]
-  return found.find(Boolean) ?? textOf(json.ref)
-}
-
-const severityOf = (thing: Json): string =>
-  textAt(objectAt(thing, 'security_advisory'), 'severity') ||
-  textAt(objectAt(thing, 'security_vulnerability'), 'severity') ||
-  textAt(objectAt(thing, 'rule'), 'security_severity_level') ||
-  textAt(objectAt(thing, 'rule'), 'severity') ||
-  textAt(thing, 'severity')
-
-/** Returns the lines with what else a person wants to know of an event. */
-function factsOf(name: string, thing: Json, json: Json, severity: string): string[] {
-  const vulnerable = objectAt(objectAt(thing, 'dependency'), 'package')
-  const packaged =
-    textAt(vulnerable, 'name') ||
-    textAt(objectAt(objectAt(thing, 'security_vulnerability'), 'package'), 'name')
-  const version = textAt(objectAt(thing, 'package_version'), 'version') || textAt(thing, 'version')
-  const facts = {
-    package:
-      packaged &&
-      joinWords([packaged, textAt(vulnerable, 'ecosystem') && `(${textAt(vulnerable, 'ecosystem')})`]),
-    severity,
-    state: /alert$/.test(name) ? textAt(thing, 'state') : '',
-    version,
-    environment: textAt(thing, 'environment') || textAt(json.deployment, 'environment'),
-    label: textAt(json.label, 'name'),
-    assignee: textAt(json.assignee, 'login'),
-    reviewer: textAt(json.requested_reviewer, 'login'),
-    kind: textOf(json.ref_type),
-    file:
-      textAt(objectAt(thing, 'dependency'), 'manifest_path') ||
-      textAt(objectAt(objectAt(thing, 'most_recent_instance'), 'location'), 'path'),
-  }
-  const about =
-    textOf(json.description) ||
-    textAt(thing, 'detail') ||
-    (name.endsWith('status') ? textAt(thing, 'description') : '')
-  return [about, ...Object.entries(facts).flatMap(([key, text]) => (text ? [`${key}: ${text}`] : []))]
-}
-
-/** Keys of the thing that a comment or a review is about. */
-const remarkedKeys = ['pull_request', 'merge_request', 'issue', 'discussion', 'commit', 'snippet']
-/** Names of events that say another thing. */
-const shortOf: Readonly<Record<string, string>> = {
-  issues: 'issue',
-  build: 'job',
-  note: 'comment',
-  gollum: 'wiki page',
-}
+/** Where events have what their thing is called, how severe it is, and what else a person wants to know. */
+const titles =
+  'parent.title thing.title thing.security_advisory.summary thing.rule.description thing.secret_type_display_name thing.summary thing.name thing.full_name thing.tag_name thing.login thing.affected_package_name thing.page_name parent.message json.context thing.app.name json.ref'
+const severities =
+  'security_advisory.severity security_vulnerability.severity rule.security_severity_level rule.severity severity'
+const facts = [
+  ['package', 'thing.dependency.package.name thing.security_vulnerability.package.name'],
+  ['file', 'thing.dependency.manifest_path thing.most_recent_instance.location.path'],
+  ['version', 'thing.package_version.version thing.version'],
+  ['environment', 'thing.environment json.deployment.environment'],
+  ['label', 'json.label.name'],
+  ['assignee', 'json.assignee.login'],
+  ['reviewer', 'json.requested_reviewer.login'],
+] as const
 
 const plain = (word: string): string => word.replaceAll('_', ' ')
 

@@ -1,151 +1,24 @@
 /** Tells by what comes who the sender of a request to a topic is, and reads its notices: no reader guesses at words. */
 import { Buffer } from 'node:buffer'
-import { badArgument, SvcError } from '../../model/error.ts'
+import { badArgument } from '../../model/error.ts'
 import { longestNotice, type Priority, type TopicForDoor } from '../../model/topic.ts'
-import type { AttachedFile, SentNotice } from '../../operations/notices.ts'
+import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
-import { type NamedPriorities, readPriority, unknownPriorityError } from '../../topics/priority.ts'
-import { checkShape } from '../body.ts'
+import {
+  type NamedPriorities,
+  type ReadPriority,
+  readPriority,
+  unknownPriorityError,
+} from '../../topics/priority.ts'
 import { readAlerts } from './alerts.ts'
-import { decodeBytes } from './bytes.ts'
 import { chatKeysOf, plainText, readChat } from './chat.ts'
 import { formatFields, withoutKeys } from './fields.ts'
 import { readFiles } from './files.ts'
 import { readForge } from './forges.ts'
-import { type FieldSources, fieldText, findField, isTextName, plainName } from './names.ts'
+import type { ReadBody } from './form.ts'
+import { type FieldSources, fieldText, findField, plainName } from './names.ts'
 import { isWebAddress, joinLines, textAt, textOf, tidyNotice } from './sent-notice.ts'
 import { fillTemplate } from './template.ts'
-
-type Bytes = Uint8Array<ArrayBuffer>
-type Parse = (text: string) => unknown
-
-/** A body, as far as it has a form. */
-export interface ReadBody {
-  /** The whole body. */
-  readonly bytes: Bytes
-  /** Its text, if it is one and has no other form. */
-  readonly text?: string | undefined
-  /** JSON, or the fields of a form. */
-  readonly json?: unknown
-  /** The files of a form. */
-  readonly files?: readonly AttachedFile[]
-}
-
-/**
- * Reads the form of a body. What claims to be JSON or a form and is neither stays bytes: it is sent as text.
- *
- * @param parse parses JSON
- * @throws SvcError `payload_too_large` for JSON with too many values, or a form with too many parts
- */
-export async function readBodyForm(
-  sources: Pick<FieldSources, 'headers' | 'query'>,
-  bytes: Bytes,
-  parse: Parse,
-): Promise<ReadBody> {
-  const type = sources.headers.get('content-type') ?? ''
-  if (/^multipart\/form-data/i.test(type)) return readMultipart(bytes, type, parse)
-  // With a file name, the body is a file whatever is in it.
-  if (bytes.length === 0 || findField(sources, 'filename')) return { bytes }
-  const [, charset] = /;\s*charset\s*=\s*"?([^\s;"]{1,40})/i.exec(type) ?? []
-  const isFile = /^(image|audio|video)\/|^application\/(octet-stream|pdf|zip|gzip)/i.test(type)
-  const text = isFile ? decodeAsUtf8(bytes) : decodeBytes(bytes, charset)
-  if (text === undefined) return { bytes }
-  if (/^application\/x-www-form-urlencoded/i.test(type)) {
-    const fields = bytes.length > maxFormBytes ? undefined : readFields(text, charset)
-    if (fields) return withPayload({ bytes, json: fields }, fields, parse)
-  }
-  const isMarked = /^application\/([\w.-]+\+)?json/i.test(type)
-  const json = isMarked || /^\s*\{/.test(text) ? await parseJson(text, parse) : undefined
-  return json === undefined ? { bytes, text } : { bytes, json }
-}
-
-/** The checks of a longer text would block the process. */
-const maxFormBytes = 4 * 1024 * 1024
-
-function decodeAsUtf8(bytes: Bytes): string | undefined {
-  const text = new TextDecoder().decode(bytes)
-  return text.includes('\ufffd') ? undefined : text
-}
-
-async function parseJson(text: string, parse: Parse): Promise<unknown> {
-  await checkShape(text)
-  try {
-    return parse(text)
-  } catch {
-    return undefined
-  }
-}
-
-/**
- * Reads the fields of a form; undefined for another text, which curl sends under the same type: a form is known by the name of a
- * text, or by what was encoded.
- *
- * @param charset of the percent codes
- */
-function readFields(text: string, charset: string | undefined): Record<string, string> | undefined {
-  const pairs = text.trim().split('&')
-  const isStrict = pairs.every(pair => /^[\w.%*+~[\]-]+=[\w.%*+~!'()/:,@-]*$/.test(pair))
-  const names = pairs.map(pair => pair.split('=', 1)[0]!)
-  const isForm = isStrict
-    ? names.some(isTextName) || pairs.length > 1 || /%[0-9a-f]{2}/i.test(text)
-    : /^[\w-]+=/.test(text) && isTextName(names[0]!) && pairs.every(pair => /^[\w-]+=/.test(pair))
-  if (!isForm) return undefined
-  const decode = (part: string): string => {
-    const bytes = Buffer.from(
-      part
-        .replaceAll('+', ' ')
-        .replace(/[^\0-\x7f]+/g, encodeURIComponent)
-        .replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
-      'latin1',
-    )
-    return decodeBytes(bytes, /%/.test(part) ? charset : undefined) ?? bytes.toString('latin1')
-  }
-  return Object.fromEntries(
-    pairs.map(pair => [decode(pair.split('=', 1)[0]!), decode(pair.slice(pair.indexOf('=') + 1))]),
-  )
-}
-
-/** A form's field `payload` is JSON: so GitHub sends it, and programs that know Slack. */
-async function withPayload(
-  body: ReadBody,
-  { payload }: Record<string, string>,
-  parse: Parse,
-): Promise<ReadBody> {
-  const json = payload && (await parseJson(payload, parse))
-  return isObject(json) ? { ...body, json } : body
-}
-
-/** Parsing more would block the process. */
-const maxParts = 1000
-
-/**
- * Returns the type with which a form is parsed, with the boundary whose parts were counted.
- *
- * @throws SvcError `payload_too_large` for a multipart form with too many parts
- */
-function countParts({ buffer, byteLength, byteOffset }: Bytes, type: string): string {
-  const [, boundary] = /^multipart.*boundary="?([^\s";]+)/i.exec(type) ?? []
-  if (!boundary) return type
-  const body = Buffer.from(buffer, byteOffset, byteLength)
-  const mark = `--${boundary}`
-  let count = 0
-  for (let at = body.indexOf(mark); at >= 0; at = body.indexOf(mark, at + mark.length)) count++
-  if (count > maxParts) throw new SvcError('payload_too_large', 'The form has too many parts')
-  return `multipart/form-data; boundary=${boundary}`
-}
-
-async function readMultipart(bytes: Bytes, type: string, parse: Parse): Promise<ReadBody> {
-  const form = await new Response(bytes, { headers: { 'content-type': countParts(bytes, type) } })
-    .formData()
-    .catch(() => undefined)
-  if (!form) return { bytes, text: decodeBytes(bytes) }
-  const fields: Record<string, string> = {}
-  const files: AttachedFile[] = []
-  for (const [key, value] of form)
-    if (typeof value === 'string') fields[key] = value
-    else files.push({ name: value.name, bytes: new Uint8Array(await value.arrayBuffer()) })
-  return withPayload({ bytes, json: fields, files }, fields, parse)
-}
 
 /** Notices of one request. */
 export interface ReadNotices {
@@ -229,77 +102,88 @@ const ofApprise: Readonly<Record<string, Priority>> = {
 /** Reads a text, a file, a form or JSON by the names of its fields. What has no such name follows as lines. */
 function readAny(
   sources: FieldSources,
-  { bytes, files: parts = [], json, text: plain }: ReadBody,
-  { priorities = {} }: About,
+  body: ReadBody,
+  { priorities }: About,
   isNtfy: boolean,
 ): readonly SentNotice[] {
-  const fields = isObject(json) ? json : {}
-  const isOfNtfy = isNtfy || textAt(json, 'topic') !== ''
+  const isOfNtfy = isNtfy || textAt(sources.json, 'topic') !== ''
   const delay = findField(sources, 'delay')
   if (delay && (isOfNtfy || delay.key === undefined))
     throw badArgument('delay', 'svc sends notices at once, or in a digest of their topic', {
       hint: 'Leave out Delay, At and In.',
     })
-  const chatKeys = chatKeysOf(fields)
+  const urgency = readUrgency(sources, priorities, isOfNtfy)
+  const { priority = 'default', tag = '', unknown } = urgency
+  const { files, key, lines } = readFilesOf(sources, body)
+  const [tags, click] = [findField(sources, 'tags'), findField(sources, 'click')]
+  const isLink = isWebAddress(textOf(click?.value))
+  const used = new Set([key, tags?.key, isLink && click?.key, ...urgency.keys])
+  const { text, title } = readWords(
+    sources,
+    body,
+    key => used.has(key) || (isOfNtfy && unshownOfNtfy.has(key)),
+  )
+  const isBare = body.json !== undefined && Object.keys(sources.json ?? {}).length === 0 && files.length === 0
+  const sequence = fieldText(sources, 'sequence_id')
+  const first = {
+    title,
+    text: joinLines(text, ...lines) || (isBare ? JSON.stringify(body.json) : ''),
+    priority,
+    tags: [...tagsOf(tags?.value), tag],
+    click: textOf(click?.value),
+    ...(sequence && { fingerprint: sequence }),
+    ...(files[0] && { file: files[0] }),
+    ...(unknown !== undefined && { unread: { severity: unknown } }),
+  }
+  return [first, ...files.slice(1).map(file => ({ text: '', priority, file }))]
+}
+
+/** Reads what a body says. @param isUsed keys that say something else */
+function readWords(
+  sources: FieldSources,
+  { json, text: plain = '' }: ReadBody,
+  isUsed: (key: string) => boolean,
+) {
+  const fields = sources.json ?? {}
   const message = findText(sources, 'message')
   const title = findText(sources, 'title', message?.name)
-  const click = findField(sources, 'click')
-  const type = findField(sources, 'type')
-  const isTyped = Object.hasOwn(ofApprise, textOf(type?.value))
-  const urgency = readUrgency(sources, priorities, isOfNtfy)
-  const name = fieldText(sources, 'filename') || undefined
-  const attached = findField(sources, 'attach')
-  const named = readFiles(attached?.value, name)
-  const isTaken = named.files.length + named.lines.length > 0
-  const tags = findField(sources, 'tags')
-  const isLong = Buffer.byteLength(plain ?? '') > longestNotice
-  const isFile = json === undefined && plain === undefined && bytes.length > 0
-  const own = isFile
-    ? [{ name, bytes }]
-    : isLong
-      ? [{ name: 'notice.txt', bytes: new TextEncoder().encode(plain) }]
-      : []
-  const files = [...parts, ...own, ...named.files]
-  const isChat =
-    chatKeys.length > 0 || (message?.key !== undefined && ['text', 'content'].includes(message.name))
-  const said = [
-    title?.key,
-    message?.key,
-    click && isWebAddress(textOf(click.value)) && click.key,
-    isTyped && type?.key,
-  ]
-  const used = new Set([
-    ...said,
-    isTaken && attached?.key,
-    tags?.key,
-    ...chatKeys,
-    ...urgency.keys,
-    ...(isTyped ? ['version'] : []),
-  ])
+  const chatKeys = chatKeysOf(fields)
+  // The names that chat programs have for a text.
+  const isChat = chatKeys.length > 0 || /^(text|content)$/.test(message?.key ?? '')
+  const plainOf = isChat ? plainText : (text: string) => text
+  const heading = plainOf(title?.text ?? '')
+  const spoken = plain.trim() ? plain : plainOf(message?.text ?? '')
+  const text = joinLines(spoken, ...chatKeys.flatMap(key => readChat(fields[key])))
+  const known = new Set([title?.key, message?.key, ...chatKeys])
   const isForHome = Object.keys(fields).every(key => ofHomeAssistant.has(key))
-  const isUsed = (key: string) =>
-    used.has(key) ||
-    unshown.has(plainName(key)) ||
-    (isOfNtfy && unshownOfNtfy.has(plainName(key))) ||
-    (isForHome && key === 'target')
-  const spoken = isChat ? plainText(message?.text ?? '') : (message?.text ?? '')
-  const chat = chatKeys.flatMap(key => readChat(fields[key]))
-  const text = joinLines(plain ?? '', plain?.trim() ? '' : spoken, ...chat)
-  const rest =
-    json === undefined ? '' : formatFields(withoutKeys(json, isUsed), `${title?.text ?? ''}\n${text}`)
-  const isBare = json !== undefined && Object.keys(fields).length === 0 && files.length === 0
-  const first = {
-    title: isChat ? plainText(title?.text ?? '') : (title?.text ?? ''),
-    text: joinLines(text, rest, ...named.lines) || (isBare ? JSON.stringify(json) : ''),
-    priority:
-      isTyped && !urgency.priority ? ofApprise[textOf(type?.value)]! : (urgency.priority ?? 'default'),
-    tags: [...tagsOf(tags?.value), ...(isTyped && type?.value !== 'info' ? [textOf(type?.value)] : [])],
-    click: textOf(click?.value),
-    ...(findField(sources, 'sequence_id') && { fingerprint: fieldText(sources, 'sequence_id') }),
-    ...(files[0] && { file: files[0] }),
-    ...(urgency.unknown !== undefined && { unread: { severity: urgency.unknown } }),
+  const rest = withoutKeys(
+    json,
+    key =>
+      known.has(key) ||
+      isUsed(key) ||
+      unshown.has(plainName(key)) ||
+      (chatKeys.length > 0 && /^(type|summary)$/.test(key)) ||
+      (isForHome && key === 'target'),
+  )
+  return {
+    title: heading,
+    text: joinLines(text, json === undefined ? '' : formatFields(rest, `${heading}\n${text}`)),
   }
-  return [first, ...files.slice(1).map(file => ({ text: '', priority: first.priority, file }))]
+}
+
+/** Returns the files of a body, lines about those that cannot be taken, and the key that names them. */
+function readFilesOf(sources: FieldSources, { bytes, files = [], json, text }: ReadBody) {
+  const name = fieldText(sources, 'filename') || undefined
+  const field = findField(sources, 'attach')
+  const named = readFiles(field?.value, name)
+  const isLong = Buffer.byteLength(text ?? '') > longestNotice
+  const isFile = json === undefined && text === undefined && bytes.length > 0
+  const long = isLong ? [{ name: 'notice.txt', bytes: new TextEncoder().encode(text) }] : []
+  return {
+    files: [...files, ...(isFile ? [{ name, bytes }] : long), ...named.files],
+    lines: named.lines,
+    key: named.files.length + named.lines.length > 0 ? field?.key : undefined,
+  }
 }
 
 const tagsOf = (tags: unknown): string[] =>
@@ -319,22 +203,30 @@ function findText(sources: FieldSources, field: 'message' | 'title', used?: stri
  *
  * @throws SvcError `invalid_arguments` if only ntfy can have sent it, and it is no priority of ntfy
  */
-function readUrgency(sources: FieldSources, named: NamedPriorities, isOfNtfy: boolean) {
+function readUrgency(
+  sources: FieldSources,
+  named: NamedPriorities | undefined,
+  isOfNtfy: boolean,
+): ReadPriority & { readonly keys: readonly (string | undefined)[]; readonly tag?: string } {
   const { json } = sources
   const found = findField(sources, 'priority')
-  if (found) {
-    const isPushover = found.key !== undefined && textAt(json, 'token') !== '' && textAt(json, 'user') !== ''
-    const { priority, unknown } = isPushover
-      ? { priority: ofPushover[Number(found.value) + 2] }
-      : readPriority(found.value, named)
-    if (unknown !== undefined && (found.key === undefined || isOfNtfy)) throw unknownPriorityError()
-    if (priority || unknown !== undefined)
-      return { priority, unknown, keys: unknown === undefined ? [found.key] : [] }
-    return { keys: [found.key] }
-  }
+  const keys = [found?.key]
+  if (found?.key !== undefined && textAt(json, 'token') !== '' && textAt(json, 'user') !== '')
+    return { priority: ofPushover[Number(found.value) + 2], keys: [...keys, 'user'] }
+  const read = readPriority(found?.value, named)
+  const isStrict = found?.key === undefined || isOfNtfy
+  if (read.unknown !== undefined && isStrict) throw unknownPriorityError()
+  if (read.priority || read.unknown !== undefined) return { ...read, keys: read.priority ? keys : [] }
+  const type = findField(sources, 'type')
+  const word = textOf(type?.value)
+  if (Object.hasOwn(ofApprise, word))
+    return {
+      priority: ofApprise[word],
+      keys: [...keys, type?.key, 'version'],
+      tag: word === 'info' ? '' : word,
+    }
   const severity = findField(sources, 'severity')
   // A number here counts in another way.
-  return severity?.key === undefined || !/\p{L}/u.test(textOf(severity.value))
-    ? { keys: [] }
-    : { ...readPriority(severity.value, named), keys: [] }
+  const isWord = severity?.key !== undefined && /\p{L}/u.test(textOf(severity.value))
+  return { ...(isWord && readPriority(severity.value, named)), keys }
 }
