@@ -20,7 +20,7 @@ export interface SentNotice extends Omit<Notice, 'media'> {
 }
 
 /** A file of a notice: its bytes, or its address. */
-interface AttachedFile {
+export interface AttachedFile {
   readonly name?: string | undefined
   readonly url?: string | undefined
   readonly bytes?: Uint8Array<ArrayBuffer> | undefined

@@ -1027,7 +1027,7 @@ test.each<[what: string, bytes: Uint8Array, type: string | undefined, text: stri
     text,
   ]),
 ])('bytes are what they can only be: %s', async (_, bytes, type, text) => {
-  const headers = type === undefined ? {} : { 'content-type': type }
+  const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
   expect(await read({ headers, body: bytes, has: [] })).toEqual([{ text, priority: 'default' }])
   const json = Buffer.concat([Buffer.from('{"title":"'), bytes, Buffer.from('","message":"x","priority":4}')])
   const isWide = text === '满 ok'

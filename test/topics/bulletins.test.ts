@@ -82,6 +82,21 @@ async function setUp() {
   }
 }
 
+test('a log of some kilobytes goes whole, and of several the beginning and the end', async () => {
+  await using s = await setUp()
+  const log = `${Array.from({ length: 300 }, (_, nth) => `line ${nth} of the log`).join('\n')}\nFATAL: backup failed`
+  await s.say({ title: 'Backup', text: log, priority: 'high' })
+  await s.pass(2)
+  expect(s.sent.at(-1)!.text).toContain(log)
+  await s.say(
+    { title: 'One', text: log, priority: 'high' },
+    { title: 'Two', text: 'short', priority: 'high' },
+  )
+  await s.pass(60)
+  const { text = '' } = s.sent.at(-1)!
+  for (const part of ['line 0 of the log', 'FATAL: backup failed', 'left out']) expect(text).toContain(part)
+})
+
 test('a storm of 1,000 alerts in a minute costs 3 answers, and each is told by name or count', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, text } = s

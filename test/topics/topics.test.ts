@@ -5,7 +5,7 @@ import { onlyNotifies, presets, type Right } from '../../src/model/access.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import type { Notice } from '../../src/model/topic.ts'
-import { changeTopic } from '../../src/operations/topics.ts'
+import { changeTopic, notify } from '../../src/operations/topics.ts'
 import { Topics } from '../../src/topics/topics.ts'
 import { openSqlite } from '../storage/sqlite/support.ts'
 import { failure } from '../support/failure.ts'
@@ -131,6 +131,30 @@ test('what was not understood is counted until the topic is changed, and what sa
   }
   const same = await say({ text: '⚠️' }, { text: '⚠️' })
   expect(same[0]!.id).toBe(same[1]!.id)
+})
+
+test('the command line takes the words for a priority that a header takes, and refuses others', async () => {
+  await using s = await setUp()
+  await s.topics.change(owner, { topic: 'home', max_priority: 'max', priorities: { 紧急: 'max' } })
+  const say = (priority: string) =>
+    notify.run(
+      { topics: s.topics } as never,
+      { topic: 'home', text: `said ${priority}`, priority },
+      createDirectCall(),
+    )
+  for (const [word, priority] of [
+    ['URGENT', 'max'],
+    [' 4 ', 'high'],
+    ['0', 'default'],
+    ['', 'default'],
+    ['critical', 'max'],
+    ['紧急', 'max'],
+  ] as const) {
+    const { id } = await say(word)
+    const waiting = await s.store.listWaiting('home', 100)
+    expect([word, waiting.find(one => String(one.id) === id)?.priority]).toEqual([word, priority])
+  }
+  expect(await failure(say('hgih'))).toMatchObject({ code: 'invalid_arguments', field: 'priority' })
 })
 
 test('a text that no message can hold is a file, too', async () => {

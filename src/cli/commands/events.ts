@@ -8,6 +8,7 @@ import { followEvents } from '../../operations/events.ts'
 import { invoke } from '../../operations/gate.ts'
 import { toJsonLine } from '../../platform/escape-controls.ts'
 import { formatLocalTime } from '../../platform/format.ts'
+import { maskAddress } from '../../platform/log.ts'
 import { describeItem } from '../chat.ts'
 import { type Command, type CommandSpec, directoryFlagsOf, ListOption } from '../command.ts'
 import { formatNote, formatSessions, printNote, writeFollowing } from '../show.ts'
@@ -121,7 +122,7 @@ function formatEvent({ id, type, timestamp, data }: Event, again: string): strin
       : 'change' in data
         ? [data.name, data.change]
         : 'url' in data
-          ? [data.url, data.reason]
+          ? [maskAddress(data.url), data.reason]
           : 'operation' in data
             ? [formatCaller(data.principal, data.name), data.operation, data.outcome, data.subject]
             : 'folder' in data

@@ -2,6 +2,7 @@
 import type { AddedWebhook, ReplayedWebhook, WebhookDelivery, WebhookEndpoint } from '../../model/webhook.ts'
 import * as webhook from '../../operations/webhooks.ts'
 import { formatCount, formatLocalTime } from '../../platform/format.ts'
+import { maskAddress } from '../../platform/log.ts'
 import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
 import { type CommandOutput, formatNote, unprintedError } from '../show.ts'
@@ -71,7 +72,7 @@ function formatEndpoints(all: readonly WebhookEndpoint[]): CommandOutput {
   const columns: Column<WebhookEndpoint>[] = [
     ['id', ({ id }) => oneLine(id)],
     ['status', statusOf],
-    ['url', ({ url }) => oneLine(url)],
+    ['url', ({ url }) => oneLine(maskAddress(url))],
     ['events', ({ types }) => types.join(',') || 'all'],
     ['last event delivered', ({ last_success_at }) => formatLocalTime(last_success_at)],
   ]
@@ -81,7 +82,7 @@ function formatEndpoints(all: readonly WebhookEndpoint[]): CommandOutput {
 /** Formats everything about one endpoint. */
 export function formatEndpoint(one: WebhookEndpoint): CommandOutput {
   const lines = [
-    `${statusOf(one)}  ${oneLine(one.id)} → ${oneLine(one.url)}`,
+    `${statusOf(one)}  ${oneLine(one.id)} → ${oneLine(maskAddress(one.url))}`,
     `events: ${one.types.join(', ') || 'all'}${one.session ? `, session ${oneLine(one.session)}` : ''}${one.user ? `, user ${oneLine(one.user)}` : ''}`,
     ...Object.keys(one.headers).map(name => `header: ${oneLine(name)}: ***`),
     `${formatCount(one.tries.done, 'delivery', 'deliveries')}, ${formatCount(one.tries.failed, 'failed try', 'failed tries')}, ${one.tries.gave_up} given up`,

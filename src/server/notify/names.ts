@@ -16,35 +16,22 @@ export interface FieldSources {
   readonly json?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** The names of each field, the best first. */
+/** The names of each field, the best first; then short ones, which are too common for JSON and forms. */
 const namesOf = {
-  title: ['title', 'subject', 'text'],
-  message: ['message', 'body', 'desp', 'content', 'msg', 'text'],
-  priority: ['priority', 'prio'],
-  severity: ['severity', 'level', 'urgency', 'importance'],
-  type: ['type'],
-  tags: ['tags', 'tag'],
-  click: ['click', 'url', 'link'],
-  attach: ['attach', 'attachment', 'attachments', 'attachment_base64'],
-  filename: ['filename'],
-  delay: ['delay'],
-  sequence_id: ['sequence-id', 'sequence_id'],
-  template: ['template'],
+  title: 'title subject text | t',
+  message: 'message body desp content msg text | m',
+  priority: 'priority prio | p',
+  severity: 'severity level urgency importance',
+  type: 'type',
+  tags: 'tags tag | ta',
+  click: 'click url link',
+  attach: 'attach attachment attachments attachment_base64 | a',
+  filename: 'filename | file f',
+  delay: 'delay | at in',
+  sequence_id: 'sequence-id sequence_id | sid',
+  template: 'template | tpl',
 } as const
 export type Field = keyof typeof namesOf
-
-/** Short names, which are too common for JSON and forms. */
-const shortNamesOf: Partial<Record<Field, readonly string[]>> = {
-  title: ['t'],
-  message: ['m'],
-  priority: ['p'],
-  tags: ['ta'],
-  attach: ['a'],
-  filename: ['file', 'f'],
-  delay: ['at', 'in'],
-  sequence_id: ['sid'],
-  template: ['tpl'],
-}
 
 /** Headers that say something else in HTTP, so they are no fields of a notice. */
 const otherHeaders = new Set(['link', 'type'])
@@ -94,12 +81,14 @@ function findNamed(fields: object, name: string): Entry | undefined {
  */
 export function findField(sources: FieldSources, field: Field, used?: string): FoundField | undefined {
   const { headers, json = {}, query } = sources
-  const names = namesOf[field].filter(name => name !== used)
+  const [names = [], short = []] = namesOf[field]
+    .split(' | ')
+    .map(part => part.split(' ').filter(name => name !== used))
   for (const name of names) {
     const [key, value] = findNamed(json, name) ?? []
     if (key !== undefined) return { value, name, key }
   }
-  const all = [...names, ...(shortNamesOf[field] ?? [])]
+  const all = [...names, ...short]
   for (const name of all) {
     const value =
       headerText(headers, `x-${name}`) || (otherHeaders.has(name) ? '' : headerText(headers, name))
@@ -114,7 +103,7 @@ export function findField(sources: FieldSources, field: Field, used?: string): F
 
 /** Whether a name is that of a text for people: a form is known by it. */
 export const isTextName = (name: string): boolean =>
-  [...namesOf.message, ...namesOf.title, 'payload'].some(one => one === plainName(name))
+  `${namesOf.message} ${namesOf.title} payload`.split(' ').includes(plainName(name))
 
 /** A proxy may add this header, which then says how fast the answer should come (RFC 9218). */
 const transferPriority = /^u=\d(,\s*(i|\d))?$/
