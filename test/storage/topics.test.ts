@@ -184,8 +184,8 @@ onEach(
       t.clock.at += 61_000
       await topics.expire()
       expect(await waiting(t)).toEqual([])
-      const long = '龙'.repeat(7900)
-      const many = Array.from({ length: 360 }, (_, nth) => alert(`${nth}${long}`, { title: 'storm' }))
+      const long = '龙'.repeat(4900)
+      const many = Array.from({ length: 580 }, (_, nth) => alert(`${nth}${long}`, { title: 'storm' }))
       const accepted = (await topics.accept('home', many))!
       const more = accepted.filter(({ id }) => id === 0).length
       expect(more).toBeGreaterThan(5)
@@ -205,9 +205,9 @@ onEach(
       const { topics } = t.store
       await topics.add(topic('home'))
       const many = (text: string) =>
-        Array.from({ length: 360 }, (_, nth) => alert(text, { title: 'storm', fingerprint: `${nth}` }))
+        Array.from({ length: 580 }, (_, nth) => alert(text, { title: 'storm', fingerprint: `${nth}` }))
       await topics.accept('home', many('small'))
-      await topics.accept('home', many('龙'.repeat(7900)))
+      await topics.accept('home', many('龙'.repeat(4900)))
       expect((await topics.find('home'))?.missed.more.storm).toBeGreaterThan(5)
       await topics.remove({ name: 'home' })
       await topics.add(topic('home'))
