@@ -21,7 +21,7 @@ export interface TaskState {
   readonly trouble?: TaskTrouble
 }
 
-export interface TaskTrouble {
+interface TaskTrouble {
   /** Unix ms. */
   readonly since: number
   readonly error: string

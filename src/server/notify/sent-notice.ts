@@ -68,4 +68,4 @@ export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }:
 const maxTags = 20
 const maxTitle = 250
 /** Bytes. What a message cannot hold is a file, too. */
-export const maxLength = 1024 * 1024
+const maxLength = 1024 * 1024
