@@ -82,6 +82,18 @@ export class Backups {
     return this.#making
   }
 
+  /** Forgets the backups from before a time (Unix ms) whose files are gone, but not the newest, nor one whose folder is away. */
+  async forgetGone(before: number): Promise<void> {
+    const { backups } = this.#ports
+    const [, ...older] = await backups.list()
+    const gone: string[] = []
+    for (const { path, created_at } of older) {
+      if (created_at >= before || (await mayExist(path))) continue
+      if (await fileExists(dirname(path)).catch(() => false)) gone.push(path)
+    }
+    if (gone.length > 0) await backups.remove(gone)
+  }
+
   /** Makes backups while this process polls, until the service stops. */
   start(): void {
     const { make, schedule } = this.#ports
@@ -171,6 +183,9 @@ export class Backups {
     await this.#ports.backups.remove(removed)
   }
 }
+
+/** Whether a file is there, or cannot be looked at. */
+const mayExist = (path: string): Promise<boolean> => fileExists(path).catch(() => true)
 
 const noScheduleError = (): SvcError =>
   new SvcError('invalid_arguments', 'this service has no folder for backups', {

@@ -103,6 +103,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     resolveTarget: resolveTarget,
     sessions: state.sessions,
   })
+  const backups = open.openBackups(options, directory, receive, runtime)
   const housekeeping = new Housekeeping(
     {
       sessions: state.sessions,
@@ -111,6 +112,9 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       outbox,
       audit: store.audit,
       agents: store.agents,
+      keys: store.keys,
+      invitations: store.invitations,
+      backups,
       // Nobody reads a log that ends with its process.
       auditMs: store.durable ? config.auditDays * dayMs : 0,
     },
@@ -129,7 +133,6 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     withLogName(runtime, 'metrics'),
   )
   const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
-  const backups = open.openBackups(options, directory, receive, runtime)
   const history = new History({
     store,
     sessions: state.sessions,

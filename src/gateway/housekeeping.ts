@@ -1,6 +1,6 @@
 /**
- * Maintenance: removes old messages, lines of the audit log and turns of agents, sends that waited too long, old uploads,
- * and half-written files.
+ * Maintenance: removes old messages, lines of the audit log and turns of agents, keys and invitations that ended long ago,
+ * sends that waited too long, old uploads, and half-written files.
  */
 import type { Media } from '../media/media.ts'
 import { type SetAside, settingAside } from '../platform/apart.ts'
@@ -8,16 +8,22 @@ import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { AgentStore } from '../storage/agents.ts'
 import type { AuditStore } from '../storage/audit.ts'
+import type { InvitationStore } from '../storage/invitations.ts'
+import type { KeyStore } from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { StoreMaintenance } from '../storage/store.ts'
+import type { Backups } from './backups.ts'
 
 export interface HousekeepingPorts {
-  sessions: Pick<SessionStore, 'sweep'>
+  sessions: Pick<SessionStore, 'list' | 'sweep'>
   upkeep: Pick<StoreMaintenance, 'prune' | 'pruneOutbox' | 'shrink' | 'isClockTrusted' | 'noteClock'>
   media: Pick<Media, 'uploads' | 'downloads' | 'kept'>
   outbox: Pick<Outbox, 'endStale'>
   audit: Pick<AuditStore, 'prune'>
   agents: Pick<AgentStore, 'prune'>
+  keys: Pick<KeyStore, 'prune'>
+  invitations: Pick<InvitationStore, 'prune'>
+  backups: Pick<Backups, 'forgetGone'>
   /** How long lines of the audit log are kept. */
   auditMs: number
 }
@@ -31,6 +37,8 @@ const firstMs = 500
 const pauseMs = 5
 /** How long turns of agents are kept after their end. */
 const turnsMs = 30 * 24 * 60 * 60_000
+/** Ended keys and invitations are kept as long as lines of the audit log, and at least for this long. */
+const endedMs = 30 * 24 * 60 * 60_000
 /** A half-written file that did not change for this long is abandoned. */
 const leftoverMs = 60 * 60_000
 
@@ -67,7 +75,8 @@ export class Housekeeping {
   }
 
   /** What leaves the store. */
-  #listRemovals({ agents, audit, auditMs, upkeep }: HousekeepingPorts): Chore[] {
+  #listRemovals(ports: HousekeepingPorts): Chore[] {
+    const { agents, audit, auditMs, upkeep } = ports
     const { bus, closing } = this.#runtime
     return [
       {
@@ -101,6 +110,24 @@ export class Housekeeping {
         failure: 'turns of agents not pruned',
         needsClock: true,
         work: setAside => this.#pruneAll(agents, turnsMs, setAside),
+      },
+      {
+        name: 'key_retention',
+        failure: 'ended keys not pruned',
+        needsClock: true,
+        work: setAside => this.#pruneAll(ports.keys, Math.max(auditMs, endedMs), setAside),
+      },
+      {
+        name: 'invitation_retention',
+        failure: 'ended invitations not pruned',
+        needsClock: true,
+        work: setAside => this.#pruneInvitations(ports, setAside),
+      },
+      {
+        name: 'gone_backups',
+        failure: 'backups whose files are gone were not forgotten',
+        needsClock: true,
+        work: () => ports.backups.forgetGone(this.#runtime.clock.now() - endedMs),
       },
       {
         name: 'store_file',
@@ -152,6 +179,14 @@ export class Housekeeping {
   /** Resolves when no maintenance is running. Abort `closing` first. */
   async waitUntilClosed(): Promise<void> {
     await this.#work
+  }
+
+  /** Removes invitations that ended long ago. An invitation stays while somebody who joined by it has an account. */
+  async #pruneInvitations({ auditMs, invitations, sessions }: HousekeepingPorts, setAside: SetAside) {
+    const records = await sessions.list()
+    const kept = records.flatMap(({ bot }) => bot?.invitation ?? [])
+    const ended = { prune: (before: number) => invitations.prune(before, kept) }
+    await this.#pruneAll(ended, Math.max(auditMs, endedMs), setAside)
   }
 
   /** Removes what is older, step by step. */

@@ -173,7 +173,7 @@ const createKeyCheck =
   ({ keys, maintenance }: Directory['store'], clock: Clock) =>
   async (id: string): Promise<boolean> => {
     const key = await keys.get(id)
-    return key !== undefined && hasKeyEnded(key, (await maintenance.isClockTrusted()) ? clock.now() : 0)
+    return key === undefined || hasKeyEnded(key, (await maintenance.isClockTrusted()) ? clock.now() : 0)
   }
 
 const createInvitationCheck =

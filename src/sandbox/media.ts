@@ -50,6 +50,15 @@ export class SandboxMedia {
     await sweep(join(this.#core.dir, 'media'), /\.part$/, Number.POSITIVE_INFINITY)
   }
 
+  /** Removes the pieces from before a time (Unix ms), with their files. */
+  async removeOld(before: number): Promise<void> {
+    const old = this.#core.db.all<PieceRow>`SELECT * FROM media WHERE created_at < ${before}`
+    for (const { id } of old) {
+      await removeQuietly(join(this.#core.dir, 'media', String(id)))
+      this.#core.db.run`DELETE FROM media WHERE id = ${id}`
+    }
+  }
+
   /** Reserves a piece for an upload that getuploadurl announced. */
   announce(
     piece: Pick<MediaPiece, 'filekey' | 'kind' | 'key_hex' | 'raw_size' | 'cipher_size' | 'md5'>,

@@ -26,6 +26,8 @@ export async function openWorld(options: SandboxOptions) {
   const media = new SandboxMedia(core)
   const intercept: RequestInterceptor = options.intercept ?? ((_request, honest) => honest())
   await media.sweep()
+  await removeOld(core, media)
+  void keepRemoving(core, media)
   people.ensureFirstUser()
   return {
     core,
@@ -39,6 +41,30 @@ export async function openWorld(options: SandboxOptions) {
       core.waiters.notifyAll()
       db.close()
     },
+  }
+}
+
+/** Messages, media and logins are kept for this long, in the simulated time. */
+const keptMs = 30 * 24 * 60 * 60_000
+const sweepEveryMs = 60 * 60_000
+
+/** The newest message stays: the next one gets the number after it. */
+async function removeOld(core: Core, media: SandboxMedia): Promise<void> {
+  const { db } = core
+  const before = core.now() - keptMs
+  db.run`DELETE FROM message WHERE at < ${before} AND seq < (SELECT max(seq) FROM message)`
+  db.run`DELETE FROM login WHERE created_at < ${before}`
+  await media.removeOld(before)
+}
+
+async function keepRemoving(core: Core, media: SandboxMedia): Promise<void> {
+  const { clock, closing, log } = core
+  while (!closing.aborted) {
+    await clock.sleep(sweepEveryMs, closing)
+    if (closing.aborted) return
+    await removeOld(core, media).catch(error =>
+      log.warn('old messages of the sandbox not removed', { error }),
+    )
   }
 }
 

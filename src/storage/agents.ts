@@ -236,8 +236,7 @@ export interface AgentStore {
   listDrafts(turns?: readonly number[]): Promise<StoredQuestion[]>
 
   /**
-   * Removes some turns that ended before that time (Unix ms), and their questions; not those whose rest waits. Not
-   * durable.
+   * Removes some turns that ended before that time (Unix ms), and their questions. Not durable.
    *
    * @returns whether there may be more
    * @throws RowsFailedError with that

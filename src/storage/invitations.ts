@@ -66,8 +66,6 @@ export function invitationStatusOf(one: StoredInvitation, now: number): Invitati
 
 /** Maximum number of active invitations. A key and those that share its bounds (`familyOf`) have half of them at most. */
 export const maxInvitations = 1000
-/** Ended invitations that nobody used are forgotten after this time. */
-export const keptMs = 30 * 24 * 60 * 60_000
 
 export const tooManyInvitationsError = (most: number): SvcError =>
   badArgument('name', `there are ${most} active invitations already, which is the maximum`, {
@@ -89,4 +87,12 @@ export interface InvitationStore {
 
   /** Ends an invitation: from then on nobody joins by it. @returns whether it was not revoked before */
   revoke(id: string, at: number): Promise<boolean>
+
+  /**
+   * Removes some of the invitations that ended before a time (Unix ms), with their uses.
+   *
+   * @param kept ids of those that stay, since somebody who joined by them has an account
+   * @returns whether there may be more of them
+   */
+  prune(before: number, kept: readonly string[]): Promise<boolean>
 }

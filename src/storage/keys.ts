@@ -91,7 +91,7 @@ export function familyOf(keys: readonly MadeKey[], id: string): ReadonlySet<stri
   return listBelow(keys, top)
 }
 
-/** Maximum number of keys that a key makes, directly or through others. Ended ones count, since keys are never removed. */
+/** Maximum number of keys that a key makes, directly or through others. Ended ones count until they are removed. */
 export const maxKeysBelow = 1000
 
 /** Why a key makes no more keys. */
@@ -120,7 +120,7 @@ export const endedKeyError = (): SvcError =>
 export const wasRevoked = ({ expires_at, revoked_at }: StoredKey): boolean =>
   revoked_at !== undefined && (expires_at === undefined || revoked_at < expires_at)
 
-/** Keys are never removed, so a revoked key does not open the service again. */
+/** The last key is never removed, so a revoked key does not open the service again. */
 export interface KeyStore {
   /** Whether a key was ever added. */
   hasAny(): Promise<boolean>
@@ -167,6 +167,14 @@ export interface KeyStore {
    * @throws RowsFailedError with these
    */
   endExpired(at: number): Promise<string[]>
+
+  /**
+   * Removes some of the keys that were revoked before a time (Unix ms). A key stays as long as a webhook is its own, and so do
+   * the one that was added last and the one that changed last.
+   *
+   * @returns whether there may be more of them
+   */
+  prune(before: number): Promise<boolean>
 
   /** Records the last use of a key. Not durable. */
   noteUse(id: string, at: number, address: string | undefined): Promise<void>

@@ -17,8 +17,69 @@ import {
 /** A row as both engines understand it. Absent is NULL. */
 export type StoreRow = Record<string, string | number | undefined>
 
+/**
+ * What keeps a table or a file small: the age of its rows, a number, a person, an account (`session`), a process or a
+ * file that it belongs to, or that there is one. Else the table with whose rows it goes.
+ */
+type Bound =
+  | ('age' | 'age and number' | 'number' | 'person' | 'session' | 'process' | 'file' | 'one' | 'nothing')
+  | ('access_key' | 'consumer' | 'invitation' | 'message' | 'outbox' | 'upload' | 'webhook')
+
+/**
+ * Who removes what is over. `Housekeeping` calls those with a dot, and `prune`, every ten minutes. `forget`: with a person.
+ * `caller`: somebody who calls svc, or the next one that adds something.
+ */
+type Remover =
+  | ('prune' | 'agents.prune' | 'audit.prune' | 'invitations.prune' | 'keys.prune' | 'topics.expire')
+  | ('backups.forgetGone' | 'media.sweep' | 'sessions.sweep' | 'sandbox')
+  | ('forget' | 'caller' | 'process' | 'operator' | 'nobody')
+
+/** Each table and file, by its bound and by who removes. `file.`: names of `dataFiles`, and what is in their folders. */
+const keeping: readonly (readonly [Bound, Remover, string])[] = [
+  ['age and number', 'prune', 'message event file.store'],
+  ['age', 'prune', 'outbox turn'],
+  ['age', 'audit.prune', 'audit'],
+  ['age', 'keys.prune', 'access_key'],
+  ['age', 'invitations.prune', 'invitation'],
+  ['age', 'agents.prune', 'agent_turn agent_question'],
+  ['age', 'topics.expire', 'notice bulletin'],
+  ['age', 'media.sweep', 'upload file.media file.uploads'],
+  ['age', 'sessions.sweep', 'file.halfWritten'],
+  ['age', 'sandbox', 'file.sandbox'],
+  ['age', 'caller', 'login_flow sign_in_link file.logins'],
+  ['message', 'prune', 'gram gap'],
+  ['outbox', 'prune', 'outbox_part'],
+  ['outbox', 'media.sweep', 'file.queued'],
+  ['invitation', 'invitations.prune', 'invitation_use'],
+  ['access_key', 'prune', 'key_use'],
+  ['upload', 'media.sweep', 'blob'],
+  ['consumer', 'caller', 'consumer_ahead acknowledged lease'],
+  ['webhook', 'caller', 'webhook_lane'],
+  ['file', 'backups.forgetGone', 'backup'],
+  ['number', 'caller', 'consumer event_reader webhook webhook_try topic ended_sign_in'],
+  ['number', 'caller', 'file.endedSignIns file.backups'],
+  ['person', 'forget', 'outbox_lane read_mark person_mark user_name agent_conversation file.agents'],
+  ['person', 'caller', 'erased'],
+  ['session', 'caller', 'account file.token file.contexts'],
+  ['process', 'process', 'node durable file.address'],
+  ['one', 'nobody', 'backup_failure gram_position store_id meta head server_run indexed'],
+  ['one', 'nobody', 'file.dataLock file.pollLock file.backupLock file.defaultSession file.signInLink'],
+  ['one', 'nobody', 'file.mcpKey file.secrets file.restoring file.apiToken'],
+  ['nothing', 'nobody', 'session session_bot'],
+  ['nothing', 'operator', 'file.downloads file.aside'],
+]
+
+/** The same by name. */
+export const keptBy: ReadonlyMap<string, Pick<StoreTable, 'bound' | 'removedBy'>> = new Map(
+  keeping.flatMap(([bound, removedBy, names]) =>
+    names.split(' ').map(name => [name, { bound, removedBy }] as const),
+  ),
+)
+
 export interface StoreTable {
   readonly name: string
+  readonly bound: Bound
+  readonly removedBy: Remover
   /** Columns that a copy moves; none: an engine makes the table by itself, or it lives for minutes. */
   readonly columns: readonly string[]
   /** Columns that identify a row and order the rows. None: the rows are identified by their place alone. */
@@ -54,10 +115,10 @@ const words = (text = ''): string[] => text.split(/\s+/).filter(word => word !==
 function table(
   name: string,
   columns: string,
-  more: Omit<StoreTable, 'name' | 'columns' | 'key'> = {},
+  more: Omit<StoreTable, 'name' | 'bound' | 'removedBy' | 'columns' | 'key'> = {},
 ): StoreTable {
   const [key = '', others = ''] = columns.split('|')
-  return { name, key: words(key), columns: [...words(key), ...words(others)], ...more }
+  return { name, ...keptBy.get(name)!, key: words(key), columns: [...words(key), ...words(others)], ...more }
 }
 
 /** A table that no copy moves. */
@@ -232,12 +293,12 @@ export const storeTables: readonly StoreTable[] = [
 
   own(undefined, 'gram', 'body id pairs', { people: '' }),
   own('sqlite', 'gram_position', 'position'),
-  own('sqlite', 'store_id', 'id hash_key erasures clock_seen clock_doubt_ms'),
+  own('sqlite', 'store_id', 'id hash_key erasures events_removed clock_seen clock_doubt_ms'),
   own(
     'postgres',
     'meta',
-    `form min_reader store_id hash_key erasures secret_key old_key home timeline timeline_at moved_to copying clock_seen
-     clock_doubt_ms`,
+    `form min_reader store_id hash_key erasures events_removed secret_key old_key home timeline timeline_at moved_to
+     copying clock_seen clock_doubt_ms`,
   ),
   own('postgres', 'head', 'last place revision'),
   own('postgres', 'durable', 'node upto place'),

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -101,4 +101,32 @@ test('others use the running sandbox, and one of them takes its place at the sam
   expect(await joinSandbox(dir)).toBeUndefined()
   const second = await startSandbox(own)
   await second.stop()
+})
+
+test('what is older than a month is removed: messages, media and codes; the next message has its own number', async () => {
+  const dir = folderOfTest()
+  const post = async (url: string, path: string, body: BodyInit = '{}') =>
+    (await fetch(`${url}/phone/${path}`, { method: 'POST', body })).json()
+  let token: string
+  let cursor: string
+  {
+    await using first = await withSandbox({ dir })
+    const login = await logIn(first.url)
+    token = login.bot_token
+    await post(first.url, 'say', '{"text":"old"}')
+    await post(first.url, 'media?kind=file&name=a.txt', 'bytes')
+    cursor = (await ilink(first.url, token).poll()).get_updates_buf
+    await post(first.url, 'clock', `{"advance_ms":${31 * 24 * 3_600_000}}`)
+    await post(first.url, 'say', '{"text":"young"}')
+  }
+  await using again = await withSandbox({ dir })
+  const rows = (table: string) => again.world.core.db.all(`SELECT * FROM ${table}`).length
+  expect((await again.messages()).map(one => one.items[0]?.text)).toEqual(['young'])
+  expect([rows('media'), rows('login'), rows('bot')]).toEqual([0, 0, 1])
+  expect(await readdir(join(dir, 'media'))).toEqual([])
+  await post(again.url, 'say', '{"text":"next"}')
+  const { msgs } = await ilink(again.url, token).poll(cursor)
+  expect(
+    msgs.map((one: { item_list: { text_item: { text: string } }[] }) => one.item_list[0]!.text_item.text),
+  ).toEqual(['young', 'next'])
 })

@@ -8,8 +8,6 @@ import { onEach } from './engines.ts'
 import { openSqlite } from './sqlite/support.ts'
 import type { Opened } from './support.ts'
 
-const dayMs = 24 * 60 * 60_000
-
 const invitation = (id: string, more: Partial<NewInvitation> = {}): NewInvitation => ({
   ...{
     id,
@@ -197,13 +195,21 @@ onEach(it => {
     })
   })
 
-  it('ended ones that nobody used are forgotten after a month', async t => {
-    await t.store.invitations.add(invitation('used', { uses: 2 }))
-    await join(t, 'used', 'used-1', bot('u1'))
-    await t.store.invitations.add(invitation('unused'))
-    for (const id of ['used', 'unused']) await t.store.invitations.revoke(id, t.clock.now() - 31 * dayMs)
-    await t.store.invitations.add(invitation('new'))
-    expect((await t.store.invitations.list()).map(({ id }) => id).sort()).toEqual(['new', 'used'])
+  it('old ones are removed with their uses, but not while somebody who joined has an account', async t => {
+    const { invitations } = t.store
+    const at = t.clock.now()
+    for (const id of ['left', 'stays', 'unused', 'young', 'active'])
+      await invitations.add(invitation(id, { uses: 2 }))
+    for (const id of ['left', 'stays']) await join(t, id, `${id}-1`, bot(id))
+    for (const id of ['left', 'stays', 'unused']) await invitations.revoke(id, at - 2)
+    await invitations.revoke('young', at)
+    await invitations.add(invitation('over', { expires_at: at - 2 }))
+    expect(await invitations.prune(at - 1, ['stays'])).toBe(false)
+    expect((await invitations.list()).map(({ id }) => id).sort()).toEqual(['active', 'stays', 'young'])
+    expect(await used(t, 'stays')).toBe(1)
+    await invitations.prune(at - 1, [])
+    expect(await t.dump()).not.toContain('"invitation":"left"')
+    expect(await t.dump()).not.toContain('"invitation":"stays"')
   })
 })
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { SendRules } from '../../src/model/admission.ts'
 import type { BotInfo } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import type { Sql } from '../../src/platform/sql.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
 import type { BegunMessage } from '../../src/storage/outbox.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
@@ -28,6 +29,8 @@ export interface Opened extends Running, AsyncDisposable {
   continueAfter(id: number): Promise<void>
   /** All rows of all tables: pairs of a table and its rows, as JSON. */
   dump(): Promise<string>
+  /** Executes a statement on the tables, as nobody else does. */
+  write(statement: Sql): Promise<void>
   /** The same content once more, as another process has it. */
   second(): Promise<Running & AsyncDisposable>
 }

@@ -75,7 +75,7 @@ export async function openDirectorySource(
     rejectDamaged(db)
     const side = new DirectorySide(directory, db, { ...options, sealer })
     if (mark === undefined) await side.addLanes()
-    const identity = db.one<StoreIdentity>`SELECT id, hash_key FROM store_id`
+    const identity = db.one<StoreIdentity>`SELECT id, hash_key, events_removed FROM store_id`
     return Object.assign(side, {
       identity,
       ...(mark?.why === 'moved' && { movedTo: mark.to }),

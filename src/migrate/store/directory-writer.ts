@@ -35,12 +35,12 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
   return {
     state,
     seal: (value, place) => sealer.seal(sealer.open(value, place), place),
-    async begin({ id, hash_key }) {
+    async begin({ id, hash_key, events_removed }) {
       await mark(false)
       db.transaction(() => {
         // They would add events and lines for each message.
         for (const name of triggersOf(db).keys()) db.exec(`DROP TRIGGER "${name}"`)
-        db.run`UPDATE store_id SET id = ${id}, hash_key = ${hash_key}`
+        db.run`UPDATE store_id SET id = ${id}, hash_key = ${hash_key}, events_removed = ${events_removed}`
       })
     },
     async readLast({ key, name }) {

@@ -45,7 +45,7 @@ export async function openPgSource(options: PgSideOptions): Promise<CopySource &
     })
   }
   return Object.assign(side, {
-    identity: { id: meta.store_id, hash_key: meta.hash_key },
+    identity: identityOf(meta),
     ...(meta.moved_to !== undefined && { movedTo: meta.moved_to }),
     markMoved: (to: string) => side.decide(sql`UPDATE meta SET moved_to = ${to}`),
   })
@@ -70,7 +70,7 @@ export async function openPgSnapshot({ url, secret, clock, log }: PgSideOptions)
     snapshot = await connectPg({ url, name: 'svc backup', answerMs: snapshotAnswerMs, settings })
     await snapshot.run(sql`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
     const meta = await snapshot.one<Meta & KeyState & { form: number }>(
-      sql`SELECT store_id, hash_key, copying, form, secret_key, old_key FROM meta`,
+      sql`SELECT store_id, hash_key, events_removed, copying, form, secret_key, old_key FROM meta`,
     )
     rejectUnreleased(`the store in ${place}`, meta.form, wayFromDatabase)
     if (meta.copying !== undefined || meta.form !== newestForm)
@@ -85,7 +85,7 @@ export async function openPgSnapshot({ url, secret, clock, log }: PgSideOptions)
     }
     const side = new PgSide(snapshot, snapshot, { place, sealer, media, close: () => db.close() })
     return Object.assign(side, {
-      identity: { id: meta.store_id, hash_key: meta.hash_key },
+      identity: identityOf(meta),
       markMoved: async () => {},
     })
   } catch (error) {
@@ -114,9 +114,16 @@ export async function openPgTarget(
   }
 }
 
+const identityOf = ({ store_id: id, hash_key, events_removed }: Meta): StoreIdentity => ({
+  id,
+  hash_key,
+  events_removed,
+})
+
 interface Meta extends Copying {
   store_id: string
   hash_key: string
+  events_removed: number
   moved_to?: string
 }
 
@@ -173,7 +180,9 @@ async function open(
     await rejectUsed(db, placeOfUrl(url))
     lock = await takeLock(url)
     await rejectUsed(db, placeOfUrl(url))
-    const meta = await db.one<Meta>(sql`SELECT store_id, hash_key, moved_to, copying FROM meta`)
+    const meta = await db.one<Meta>(
+      sql`SELECT store_id, hash_key, events_removed, moved_to, copying FROM meta`,
+    )
     const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
     const side = new PgSide(db, lock, {
       place: placeOfUrl(url),

@@ -40,9 +40,10 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
   return {
     state,
     seal: (value, place) => sealer.seal(sealer.open(value, place), place),
-    async begin({ id, hash_key }) {
+    async begin({ id, hash_key, events_removed }) {
       await db.script([
-        sql`UPDATE meta SET copying = ${note(false)}, store_id = ${id}, hash_key = ${hash_key}`,
+        sql`UPDATE meta SET copying = ${note(false)}, store_id = ${id}, hash_key = ${hash_key},
+          events_removed = ${events_removed}`,
         // An engine makes these by itself, or every copy writes them again.
         sql`TRUNCATE gram, gap, upload, blob, account, ended_sign_in, node, durable`,
         sql`UPDATE indexed SET upto = 0`,

@@ -10,10 +10,14 @@ export const pageCharacters = 1024 * 1024
 /** Uploads live as long as new ones from now on. All that are there have room. */
 export const uploadRules: MediaRules = { lifeMs: uploadRulesOf(0).lifeMs! }
 
-/** What identifies a store: cursors of its event log, and the hashes that stand for erased users. */
+/**
+ * What identifies a store: cursors of its event log, and the hashes that stand for erased users. `events_removed`: events up to
+ * this place were removed for their age.
+ */
 export interface StoreIdentity {
   readonly id: string
   readonly hash_key: string
+  readonly events_removed: number
 }
 
 /** Credentials of a session. */

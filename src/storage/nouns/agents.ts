@@ -363,7 +363,7 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
         const turns = yield* readAll<{
           id: number
         }>(sql`SELECT id FROM agent_turn${dialect.by('agent_turn_ended')}
-          WHERE ended_at < ${before} AND state <> 'more' LIMIT ${pruneStep}`)
+          WHERE ended_at < ${before} LIMIT ${pruneStep}`)
         const questions = yield* readAll<{ id: number }>(sql`SELECT id FROM agent_question
           WHERE turn IS NULL AND expires_at < ${before} LIMIT ${pruneStep}`)
         return { turns: turns.map(({ id }) => id), questions: questions.map(({ id }) => id) }

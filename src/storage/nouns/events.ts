@@ -61,6 +61,8 @@ export interface LogSql {
   readonly storeId: Sql
   readonly lastRow: Sql
   readonly lastPlace: Sql
+  /** The place up to which events were removed for their age. */
+  readonly removedPlace: Sql
   /** The end of the gap in which a place is; NULL if it is in none. No event is there, but one that was lost. */
   endOfGap(place: Sql): Sql
   /** Joins the message `m` of an event `e`, if it has one. */
@@ -163,10 +165,10 @@ export function createEvents(context: NounContext, log: LogSql): EventsNoun {
           bounded AS MATERIALIZED (SELECT *, CASE WHEN last = newest THEN upto
             ELSE coalesce(${endOfGap(sql`last * ${perMessage}`)}, (last + 1) * ${perMessage} - 1) END AS scanned FROM scan),
           found AS (SELECT * FROM (${joinSql(sources, ' UNION ALL ')}) s ORDER BY place LIMIT ${most})
-          SELECT b.upto, b.oldest, b.scanned, ${endOfGap(sql`CAST(${requested} AS bigint)`)} IS NOT NULL AS lost, f.*
+          SELECT b.upto, b.oldest, b.scanned, ${log.removedPlace} AS removed, ${endOfGap(sql`CAST(${requested} AS bigint)`)} IS NOT NULL AS lost, f.*
             FROM bounded b LEFT JOIN found f ON true ORDER BY f.place`)
-        const { lost, upto, oldest, scanned } = rows[0]!
-        const isBefore = own === undefined || own < oldest * placesPerMessage
+        const { lost, upto, oldest, removed, scanned } = rows[0]!
+        const isBefore = own === undefined || own < Math.max(oldest * placesPerMessage, removed)
         const gone = Boolean(lost) || requested > upto || (cursor !== '' && isBefore)
         const found = rows.filter((row): row is Bounds & EventRow => row.place !== undefined)
         return {
@@ -256,6 +258,8 @@ interface Bounds {
   upto: number
   oldest: number
   scanned: number
+  /** Events up to this place were removed for their age. */
+  removed: number
   /** The cursor is at an event that was lost when a standby took over. */
   lost: unknown
 }

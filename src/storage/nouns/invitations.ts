@@ -6,7 +6,6 @@ import {
   invitationStatusOf,
   type Joining,
   type JoinOutcome,
-  keptMs,
   maxInvitations,
   type StoredInvitation,
   tooManyInvitationsError,
@@ -17,6 +16,9 @@ import { defaultTopicSettings } from '../topics.ts'
 import { createAuditLines } from './audit.ts'
 import { refuseRevoked } from './keys.ts'
 import { insertTopic } from './topics.ts'
+
+/** Maximum number of invitations removed in one step. */
+const pruneStep = 300
 
 type InvitationRow = Omit<StoredInvitation, 'trusted'> & { trusted: unknown }
 
@@ -126,8 +128,6 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
         throw tooManyInvitationsError(isFull ? maxInvitations : maxInvitations / 2)
       yield* write(
         ...held,
-        sql`DELETE FROM invitation WHERE coalesce(revoked_at, expires_at) < ${now - keptMs}
-          AND NOT EXISTS (SELECT 1 FROM invitation_use u WHERE u.invitation = invitation.id)`,
         sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, uses, inviter, topic, made_by,
             created_at, expires_at)
           VALUES (${one.id}, ${one.name}, ${one.hash}, ${one.agent}, ${Number(one.trusted)}, ${one.turns_per_day},
@@ -135,10 +135,28 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
       )
     },
 
+    *prune(before, kept) {
+      const old = yield* readAll<{ id: string }>(sql`SELECT id FROM invitation
+        WHERE coalesce(revoked_at, expires_at) < ${before} AND NOT ${dialect.isOneOf(sql`id`, kept)} LIMIT ${pruneStep}`)
+      const ids = old.map(({ id }) => id)
+      yield* write(
+        sql`DELETE FROM invitation_use WHERE ${dialect.isOneOf(sql`invitation`, ids)}`,
+        sql`DELETE FROM invitation WHERE ${dialect.isOneOf(sql`id`, ids)}`,
+      )
+      return ids.length === pruneStep
+    },
+
     revoke: (id, at) =>
       changes(
         sql`UPDATE invitation SET revoked_at = ${at} WHERE id = ${id} AND revoked_at IS NULL RETURNING id`,
       ),
   },
-  modes: { list: 'plain', get: 'plain', findByHash: 'plain', add: 'intake', revoke: 'intake' },
+  modes: {
+    list: 'plain',
+    get: 'plain',
+    findByHash: 'plain',
+    add: 'intake',
+    revoke: 'intake',
+    prune: 'relaxed',
+  },
 })

@@ -32,6 +32,9 @@ import {
 import { askAgain } from '../rules/outbox-ends.ts'
 import { removeConsumers } from './consumers.ts'
 
+/** Maximum number of keys removed in one step. */
+const pruneStep = 300
+
 /** `shareUse` is the engine's: only one for many processes has something to share. */
 type Keys = Omit<KeyStore, 'shareUse' | 'endExpired'> & {
   endKeys(ids: readonly string[], at: number): Promise<string[]>
@@ -74,8 +77,9 @@ export function createKeys(context: NounContext): Noun<Keys> {
     readAll(sql`SELECT id, name, hash, replaced_hash, replaced_until, "grant", can, made_by, created_at, expires_at,
       revoked_at, last_used_at, last_address, revision FROM access_key ${rest}`)
 
-  /** Keys are never removed, so their number says whether one was added. */
-  const expectNoMore = (count: number) => dialect.expect(sql`(SELECT count(*) FROM access_key) = ${count}`)
+  /** The key that was added last is never removed, so its number says whether another one was added. */
+  const expectNoMore = (all: readonly MadeRow[]) =>
+    dialect.expect(sql`(SELECT coalesce(max(${nth}), 0) FROM access_key) = ${all.at(-1)?.added ?? 0}`)
 
   const listExpired = function* (at: number): Routine<string[]> {
     const rows = yield* readAll<{ id: string }>(sql`SELECT id FROM access_key
@@ -86,7 +90,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
   /** Ends keys and those that they made. @returns ids of the keys that had not been revoked */
   function* end(tops: readonly string[], at: number): Routine<string[]> {
     const all = yield* readAll<MadeRow & { revoked_at?: number }>(
-      sql`SELECT id, made_by, revoked_at FROM access_key ORDER BY ${nth}`,
+      sql`SELECT id, made_by, ${nth} AS added, revoked_at FROM access_key ORDER BY ${nth}`,
     )
     const ending = listBelow(all, ...tops)
     const ids = all.flatMap(key => (key.revoked_at === undefined && ending.has(key.id) ? [key.id] : []))
@@ -106,7 +110,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       ...disable(webhooks, at),
       ...asks,
       ...keyChanges.begin,
-      ...expectNoMore(all.length),
+      ...expectNoMore(all),
       ...dialect.expect(
         sql`(SELECT count(*) FROM access_key WHERE ${areEnding} AND revoked_at IS NULL) = ${ids.length}`,
       ),
@@ -165,7 +169,9 @@ export function createKeys(context: NounContext): Noun<Keys> {
         const held = yield* refuseRevoked(dialect, made_by)
         for (const user of grant.users ?? []) yield* context.rejectErased(user)
         yield { hold: keyChanges.row }
-        const all = yield* readAll<MadeRow & { has_name: unknown }>(sql`SELECT id, made_by, name = ${name}
+        const all = yield* readAll<
+          MadeRow & { has_name: unknown }
+        >(sql`SELECT id, made_by, ${nth} AS added, name = ${name}
           AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${clock.now()}) AS has_name
           FROM access_key ORDER BY ${nth}`)
         const maker = keyOfMaker(made_by)
@@ -175,7 +181,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
         if (namesakes.length > 0) throw sameNameError(namesakes)
         yield* write(
           ...keyChanges.begin,
-          ...expectNoMore(all.length),
+          ...expectNoMore(all),
           ...held,
           sql`INSERT INTO access_key (id, name, hash, "grant", can, made_by, created_at, expires_at, revision)
             VALUES (${id}, ${name}, ${hash}, ${JSON.stringify(grant)}, ${JSON.stringify(can)}, ${made_by},
@@ -196,6 +202,15 @@ export function createKeys(context: NounContext): Noun<Keys> {
 
       endKeys: end,
 
+      *prune(before) {
+        const removed = yield* write(sql`DELETE FROM access_key WHERE id IN (SELECT id FROM access_key k
+          WHERE revoked_at < ${before} AND ${nth} < (SELECT max(${nth}) FROM access_key)
+            AND revision < (SELECT max(revision) FROM access_key)
+            AND NOT EXISTS (SELECT 1 FROM webhook w WHERE w.made_by IN ('key:' || k.id, 'panel:' || k.id))
+          LIMIT ${pruneStep}) RETURNING id`)
+        return removed.length === pruneStep
+      },
+
       *noteUse(id, at, address) {
         yield* write(
           sql`UPDATE access_key SET last_used_at = ${at}, last_address = ${address} WHERE id = ${id}`,
@@ -209,6 +224,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       listChangedSince: 'plain',
       listExpired: 'plain',
       noteUse: 'relaxed',
+      prune: 'relaxed',
       add: 'intake',
       rotate: 'intake',
       revoke: 'news',
@@ -220,6 +236,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
 interface MadeRow {
   id: string
   made_by: string
+  added: number
 }
 
 /** The condition that an entry `e` waits for its user, and one of these principals queued it, or a webhook of one. */

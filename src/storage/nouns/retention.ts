@@ -3,7 +3,7 @@ import type { Scope } from '../../model/access.ts'
 import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import { noSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { ClockTrust, KnownClock } from '../clock-trust.ts'
 import { dayMs, liveMs } from '../retention.ts'
 import { type Dialect, type Routine, type Runner, readAll, readFirst, write } from '../routine.ts'
@@ -15,6 +15,10 @@ const stepRows = 300
 const [mostSteps, pauseMs] = [20_000, 5]
 /** Held while a step removes. Only svc takes this advisory lock. */
 const pruneLock = 0x737665
+
+/** The newest event of each type of each session stays. */
+const isNotLatest = constantSql(`(e.session IS NULL OR EXISTS
+  (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`)
 
 /** What retention keeps; 0: no limit. */
 export interface Retention {
@@ -50,6 +54,10 @@ export interface PruneParts {
   readonly textId: Sql
   /** Returns the highest row id. `maxCount` rows have ids beyond that many less. */
   findLast(maxCount: number): Routine<number>
+  /** The table of one row with what is known of the store. */
+  readonly store: Sql
+  /** Statements that remove what only this engine has, and nothing needs any more. */
+  readonly leftovers: readonly Sql[]
 }
 
 /** @returns `StoreMaintenance.prune` */
@@ -65,20 +73,32 @@ export function createPrune(parts: PruneParts, run: Runner): (signal?: AbortSign
     wasDoubted = !trusted
     let [after, unread] = [0, 0]
     const failures: RowFailure[] = []
+    const removeOf = (what: 'event' | 'message', ids: readonly number[]) =>
+      changeApart(
+        ids,
+        id => `${what} ${id}`,
+        some => run('plain', () => removers[what](parts, some)),
+      )
     await inSteps(clock, signal, async () => {
       const step = await run('plain', () => planStep(parts, after, rules))
       unread += step.unread
       // Events first: a reader of events goes past one whose message is gone, and no later step would find the others.
-      const removeOf = (what: 'event' | 'message', ids: readonly number[]) =>
-        changeApart(
-          ids,
-          id => `${what} ${id}`,
-          some => run('plain', () => removers[what](parts, some)),
-        )
       failures.push(...(await removeOf('event', step.events)), ...(await removeOf('message', step.doomed)))
       after = step.doomed.at(-1) ?? after
       return step.isFull
     })
+    await inSteps(clock, signal, async () => {
+      const { end, isFull, places } = await run('plain', () => planEvents(parts, rules))
+      // First: a process that dies between the two leaves no reader that misses something and is not told.
+      if (end !== undefined) await run('plain', () => noteRemoved(parts, end))
+      failures.push(...(await removeOf('event', places)))
+      return isFull
+    })
+    // Slots are removed with later ones of their session, which may never send again.
+    const slots = sql`DELETE FROM turn WHERE at < ${rules.now - liveMs}`
+    const remove = async (some: readonly Sql[]) => await run('plain', () => write(...some))
+    if (trusted)
+      failures.push(...(await changeApart([slots, ...parts.leftovers], () => 'what is left over', remove)))
     return doneApart(failures, unread)
   }
 }
@@ -124,9 +144,7 @@ function* planStep(
 function* listEventsBefore(end: number): Routine<number[]> {
   const rows = yield* readAll<{
     place: number
-  }>(sql`SELECT e.place FROM event e WHERE e.place < ${end} * ${perMessage}
-    AND (e.session IS NULL OR EXISTS
-      (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`)
+  }>(sql`SELECT e.place FROM event e WHERE e.place < ${end} * ${perMessage} AND ${isNotLatest}`)
   return rows.map(({ place }) => place)
 }
 
@@ -175,6 +193,39 @@ function* findRemoved(
       : undefined
   if (!beyond || beyond.storedAt >= before) doomed.length = doomed.findLastIndex(goes) + 1
   return { end: doomed.at(-1)?.id, isKept: kept !== -1 }
+}
+
+/**
+ * Decides which events are too old, whatever messages come after them. The newest one stays: the next event gets the place
+ * after it.
+ *
+ * @returns `places`: up to one step of them; `end`: all up to this place were looked at; `isFull`: there may be more
+ */
+function* planEvents(
+  { store }: PruneParts,
+  { maxAgeDays, now, trusted }: RetentionRules,
+): Routine<{ places: number[]; end?: number; isFull: boolean }> {
+  if (!trusted || maxAgeDays === 0) return { places: [], isFull: false }
+  const before = now - maxAgeDays * dayMs
+  const oldest = yield* readAll<{
+    place: number
+    at: number
+    goes: unknown
+  }>(sql`SELECT place, at, ${isNotLatest} AS goes
+    FROM event e WHERE place > (SELECT events_removed FROM ${store}) AND place < (SELECT max(place) FROM event)
+    ORDER BY place LIMIT ${stepRows}`)
+  // As with messages, one dated in the future goes with one after it.
+  const kept = oldest.findIndex(({ at }) => at >= before && at <= now + dayMs)
+  const old = kept === -1 ? oldest : oldest.slice(0, kept)
+  const end = old.findLast(({ at }) => at < before)?.place
+  if (end === undefined) return { places: [], isFull: false }
+  const places = old.flatMap(({ goes, place }) => (goes && place <= end ? [place] : []))
+  return { places, end, isFull: kept === -1 && oldest.length === stepRows }
+}
+
+/** From now on, readers before this place are told that they missed something. */
+function* noteRemoved({ store }: PruneParts, end: number): Routine<void> {
+  yield* write(sql`UPDATE ${store} SET events_removed = ${end} WHERE events_removed < ${end}`)
 }
 
 /**

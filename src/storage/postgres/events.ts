@@ -17,6 +17,7 @@ export const logSql: LogSql = {
   storeId: constantSql('SELECT store_id AS id FROM meta'),
   lastRow: horizon,
   lastPlace: placeHorizon,
+  removedPlace: constantSql('(SELECT events_removed FROM meta)'),
   endOfGap: place => sql`(SELECT (g.after + g.size) * ${perMessage} FROM gap g
     WHERE ${place} > g.place AND ${place} < (g.after + g.size) * ${perMessage})`,
   // It is looked up by its id; a join could read all messages instead.

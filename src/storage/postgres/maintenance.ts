@@ -85,3 +85,12 @@ export function* findLastWithoutGaps(maxCount: number): Routine<number> {
   )
   return gaps.reduce((last, { upto, size }) => (last - maxCount < upto ? last - size : last), newest!.last)
 }
+
+/** Gaps before the oldest message, and what nodes counted of keys that have ended. */
+export const leftovers = [
+  constantSql(
+    `DELETE FROM gap WHERE after + size < coalesce((SELECT min(id) FROM message), (SELECT last + 1 FROM head))`,
+  ),
+  constantSql(`DELETE FROM key_use u WHERE day_began < clock_timestamp() - interval '2 days'
+    AND NOT EXISTS (SELECT FROM access_key k WHERE k.id = u.key AND k.revoked_at IS NULL)`),
+]

@@ -24,7 +24,7 @@ import { PgConversations } from './conversations.ts'
 import { logSql, openEvents } from './events.ts'
 import { PgImportedMessages } from './imported.ts'
 import { createShareUse } from './key-use.ts'
-import { findLastWithoutGaps, PgMaintenance } from './maintenance.ts'
+import { findLastWithoutGaps, leftovers, PgMaintenance, storeTable } from './maintenance.ts'
 import { PgMessages } from './messages.ts'
 import { findRetention } from './node-list.ts'
 import { PgOutbox } from './outbox.ts'
@@ -71,6 +71,8 @@ export function createStore(context: EngineContext, retention: Retention): Store
           findRetention: () => findRetention(context.db, retention),
           textId: constantSql('id'),
           findLast: findLastWithoutGaps,
+          store: storeTable,
+          leftovers,
         },
         run,
       ),

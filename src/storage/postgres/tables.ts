@@ -39,6 +39,8 @@ export const tables = `
     hash_key text NOT NULL,
     -- Counts the users who were erased.
     erasures bigint NOT NULL DEFAULT 0,
+    -- Events up to this place were removed for their age.
+    events_removed bigint NOT NULL DEFAULT 0,
     secret_key text,
     -- Some values may still be sealed with this key: svc secrets rotate has not finished.
     old_key text,

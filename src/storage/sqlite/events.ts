@@ -30,6 +30,7 @@ export const createLogSql = ({ db, messages }: Pick<SqliteContext, 'db' | 'messa
   storeId: constantSql('SELECT id FROM store_id'),
   lastRow,
   lastPlace: sql`max(coalesce((SELECT max(place) FROM event), 0), ${lastRow} * ${perMessage})`,
+  removedPlace: constantSql('(SELECT events_removed FROM store_id)'),
   endOfGap: () => constantSql('NULL'),
   messageOf: constantSql('LEFT JOIN message m ON m.id = e.message'),
   isOfSession: name =>

@@ -122,6 +122,8 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     findRetention: async () => options,
     clockTrust,
     textId: constantSql('rowid'),
+    store: storeTable,
+    leftovers: [],
   }
   const prune = createPrune({ ...parts, findLast }, run)
   const { plain } = work.modes

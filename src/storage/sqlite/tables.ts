@@ -241,12 +241,13 @@ const people = `
 
 const events = `
   -- id: of this store, which is part of each cursor. hash_key: the key of the hashes that stand for the ids of forgotten
-  -- users. erasures: counts those that have ended. clock_seen: when a process ran last, by its clock. clock_doubt_ms: how
-  -- long svc has to run until the clock is trusted.
+  -- users. erasures: counts those that have ended. events_removed: events up to this place were removed for their age.
+  -- clock_seen: when a process ran last, by its clock. clock_doubt_ms: how long svc has to run until the clock is trusted.
   CREATE TABLE store_id (
     id TEXT NOT NULL,
     hash_key TEXT,
     erasures INTEGER NOT NULL DEFAULT 0,
+    events_removed INTEGER NOT NULL DEFAULT 0,
     clock_seen INTEGER,
     clock_doubt_ms INTEGER NOT NULL DEFAULT 0
   );

@@ -88,7 +88,8 @@ const keys = {
   shareUse: verb({ nth }, (side, { nth }) =>
     side.store.keys.shareUse([{ key: keyOf(side, nth), calls: 1, open: 1, bytes: 5, dayAgeMs: 0 }]),
   ),
-} satisfies Record<keyof KeyStore, Verb<Notes>>
+  pruneKeys: verb({ agoMs }, ({ store, clock }, { agoMs }) => store.keys.prune(clock.at - agoMs)),
+} satisfies Record<'pruneKeys' | Exclude<keyof KeyStore, 'prune'>, Verb<Notes>>
 
 const lineOf = ({ notes: { lines } }: Here, nth: number) => lines.at(-1 - nth) ?? 0
 const operation = fc.constantFrom('send', 'rename')

@@ -68,6 +68,12 @@ export async function openPostgres(
       connection.destroy()
       return JSON.stringify(rows)
     },
+    async write(statement) {
+      const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })
+      await connection.run(sql`SET search_path TO svc`)
+      await connection.run(statement)
+      connection.destroy()
+    },
     async second() {
       const storage = await open(silentLog)
       return { storage, store: storage.store, [Symbol.asyncDispose]: () => storage.close() }

@@ -67,6 +67,11 @@ export async function openSqlite(more: Options = {}, secret?: string): Promise<O
       db.close()
       return JSON.stringify(rows)
     },
+    async write(statement) {
+      const db = await openDatabase(own.path)
+      db.all(statement)
+      db.close()
+    },
     async second() {
       const storage = await openStorage({ dir: own.dir, secret, ...options, log: silentLog })
       return { storage, store: storage.store, [Symbol.asyncDispose]: () => storage.close() }

@@ -1,0 +1,303 @@
+/** Every table and file of svc has a bound, the list of tables says which, and what is old is removed by whom it names. */
+import { describe, expect, test } from 'bun:test'
+import { readFileSync } from 'node:fs'
+import { dataFiles } from '../../src/model/data-files.ts'
+import { constantSql, joinSql, type Sql, sql } from '../../src/platform/sql.ts'
+import type { PgStorage } from '../../src/storage/postgres/open.ts'
+import { keptBy, type StoreTable, storeTables } from '../../src/storage/table-list.ts'
+import { onEach } from './engines.ts'
+import { insert, message, type Opened } from './support.ts'
+
+type Bound = StoreTable['bound']
+type Remover = StoreTable['removedBy']
+const day = 24 * 3_600_000
+type Values = Readonly<Record<string, string | number | boolean>>
+/** Rows of a table, by a time: an old one, and one that is alive by its age or by what it is. */
+interface Case {
+  old(at: number, now: number): Values
+  alive(now: number): Values
+}
+
+const turn = (id: number, state: string, ended_at: number) => ({
+  ...{ id, conversation: 1, state, source: 'message', messages: '[]', created_at: ended_at, ended_at },
+})
+const question = (id: number, expires_at: number) => ({
+  ...{ id, text: '', options: '[]', code: 'K', asked_at: expires_at, expires_at },
+})
+const entry = (id: number, ended_at: number) => ({
+  ...{ id, lane: 1, created_at: ended_at, expires_at: ended_at, mode: 'queue', ended_at },
+})
+const part = (id: number, of: number) => ({
+  ...{ id, entry: of, lane: 1, kind: 'text', msg_type: 'TEXT', status: 'accepted', text: '', raw: '' },
+})
+const notice = (id: number, state: string, expires_at: number) => ({
+  ...{ id, topic: 1, peer: 'u', mark: `t${id}`, name: '', text: '', priority: 3, size: 0, count: 1 },
+  ...{ reported: 1, received_at: 1, last_at: 1, expires_at, state, resolved: 0 },
+})
+const bulletin = (id: string, created_at: number) => ({
+  ...{ id, session: 1, peer: 'u', text: '', media: '[]', answers: 1, priority: 3, missed: '{}', names: '{}' },
+  ...{ state: 'sent', created_at },
+})
+const key = (id: string, revoked_at: number, revision: number) => ({
+  ...{
+    id,
+    name: id,
+    hash: id,
+    grant: '{}',
+    can: '[]',
+    made_by: 'owner',
+    created_at: 1,
+    revoked_at,
+    revision,
+  },
+})
+const invitation = (id: string, expires_at: number) => ({
+  ...{ id, name: id, hash: id, trusted: 0, turns_per_day: 1, uses: 1, made_by: 'owner', created_at: 1 },
+  expires_at,
+})
+const login = (id: string, until: number) => ({
+  name_key: id,
+  id,
+  version: '1',
+  until,
+  ended: true,
+  data: '{}',
+})
+const upload = (id: string, expires_at: number) => ({ id, store: 'uploads', begun_at: 1, expires_at })
+const asked = (at: number) => ({ at, principal: 'owner', operation: 'name_user', outcome: 'done' })
+
+/** Of each table that is bound by the age of its rows, or by another table that is. */
+const cases: Readonly<Record<string, Case>> = {
+  event: {
+    old: at => ({ place: 1, type: 'audit.line', at, data: '{}' }),
+    alive: at => ({ place: 2, type: 'audit.line', at, data: '{}' }),
+  },
+  outbox: { old: at => entry(1, at), alive: now => entry(2, now) },
+  outbox_part: { old: () => part(1000, 1), alive: () => part(2000, 2) },
+  turn: {
+    old: at => ({ session: 1, peer: 'u', at }),
+    alive: now => ({ session: 2, peer: 'u', at: now }),
+  },
+  access_key: { old: at => key('k1', at, 1), alive: at => key('k2', at, 2) },
+  key_use: {
+    old: () => ({ key: 'k1', node: 'n', calls: 1, open: 0, bytes: 1, day_began: '2020-01-01' }),
+    alive: () => ({ key: 'k1', node: 'o', calls: 1, open: 0, bytes: 1, day_began: '2999-01-01' }),
+  },
+  invitation: { old: at => invitation('i1', at), alive: now => invitation('i2', now) },
+  invitation_use: {
+    old: at => ({ login: 'l1', invitation: 'i1', at }),
+    alive: now => ({ login: 'l2', invitation: 'i2', at: now }),
+  },
+  audit: { old: asked, alive: asked },
+  agent_turn: { old: at => turn(1, 'more', at), alive: now => turn(2, 'more', now) },
+  agent_question: { old: at => question(1, at), alive: now => question(2, now) },
+  notice: { old: at => notice(1, 'sent', at), alive: now => notice(2, 'sent', now + day) },
+  bulletin: { old: at => bulletin('b1', at), alive: now => bulletin('b2', now) },
+  gap: {
+    old: () => ({ after: 1, size: 10, place: 1 }),
+    alive: () => ({ after: 1_000_000, size: 10, place: 1 }),
+  },
+  login_flow: { old: at => login('old', at), alive: now => login('alive', now + day) },
+  sign_in_link: {
+    old: at => ({ code: 'old', until: at }),
+    alive: now => ({ code: 'alive', until: now + day }),
+  },
+  upload: { old: at => upload('u1', at), alive: now => upload('u2', now + day) },
+  blob: {
+    old: () => ({ id: 'u1', n: 0, data: 'x' }),
+    alive: () => ({ id: 'u2', n: 0, data: 'x' }),
+  },
+}
+/** They have rows of messages, for which there is a test by itself. */
+const ofMessages = ['message', 'gram']
+/** They go with an account, a reader or an endpoint, which a caller removes. */
+const ofCallers: readonly Bound[] = ['session', 'consumer', 'webhook']
+
+const bounds: ReadonlyMap<string, Bound> = new Map(storeTables.map(({ bound, name }) => [name, bound]))
+const isAged = (bound: Bound) => /^age/.test(bound)
+/** Tables whose rows get old, with those that go with them. */
+const aged = storeTables.filter(
+  ({ bound }) => isAged(bound) || (bounds.has(bound) && !ofCallers.includes(bound)),
+)
+
+test('every table whose rows get old has a row in this test, and every other bound is another table', () => {
+  const names = aged.map(({ name }) => name).filter(name => !ofMessages.includes(name))
+  expect(names.toSorted()).toEqual(Object.keys(cases).toSorted())
+  const words = /^(age|age and number|number|person|session|process|file|one|nothing)$/
+  for (const { bound, name } of storeTables) {
+    expect([name, words.test(bound) || bounds.has(bound)]).toEqual([name, true])
+    expect(bound).not.toBe(name as Bound)
+  }
+})
+
+test('every table and every file has a bound, and nothing else', () => {
+  const inFolders = ['uploads', 'queued', 'downloads', 'backups', 'aside', 'halfWritten']
+  const files = [...Object.keys(dataFiles), ...inFolders].map(name => `file.${name}`)
+  expect([...keptBy.keys()].toSorted()).toEqual([...storeTables.map(({ name }) => name), ...files].toSorted())
+})
+
+test('a table that is bound by persons has the column of one, or goes with the next message', () => {
+  for (const { bound, people, removedBy } of storeTables)
+    if (bound === 'person' && removedBy === 'forget') expect(people).toBeDefined()
+})
+
+/** Runs what removes, as maintenance does, or as a call does that comes next. */
+const remove = (t: Opened, before: number): Readonly<Partial<Record<Remover, () => Promise<unknown>>>> => ({
+  prune: () => t.store.maintenance.prune(),
+  'agents.prune': () => t.store.agents.prune(before),
+  'audit.prune': () => t.store.audit.prune(before),
+  'invitations.prune': () => t.store.invitations.prune(before, []),
+  'keys.prune': () => t.store.keys.prune(before),
+  'topics.expire': () => t.store.topics.expire(),
+  'media.sweep': () => (t.storage as PgStorage).openMediaStores({ uploads: { lifeMs: day } }).uploads.sweep(),
+  caller: async () => {
+    const { logins, signIns } = t.storage.state
+    await signIns.takeLink('none', t.clock.now())
+    const qr = { status: 'waiting', revision: 0, told: 0 } as const
+    const next = {
+      id: 'l',
+      session: 'new',
+      version: '',
+      until: t.clock.now() * 2,
+      force: false,
+      ended: false,
+    }
+    await logins.put({ ...next, ...qr }, t.clock.now())
+  },
+})
+
+const insertRow = (table: string, values: Values): Sql =>
+  sql`INSERT INTO ${constantSql(table)} (${joinSql(Object.keys(values).map(name => constantSql(`"${name}"`)))})
+    VALUES (${joinSql(Object.values(values).map(value => sql`${value}`))})`
+
+async function rowsOf(t: Opened, table: string): Promise<Record<string, unknown>[]> {
+  const all = new Map(JSON.parse(await t.dump()) as [string, Record<string, unknown>[]][])
+  return all.get(table) ?? []
+}
+
+onEach((_it, openStore) => {
+  test('what is old goes away with whom the list names, and what is alive stays', async () => {
+    await using t = await openStore({ maxAgeDays: 30 })
+    const there = new Set((JSON.parse(await t.dump()) as [string, unknown][]).map(([name]) => name))
+    const tables = aged.filter(({ name }) => name in cases && there.has(name))
+    expect(tables.length).toBeGreaterThan(10)
+    const now = t.clock.now()
+    const old = now - 91 * day
+    const parentsFirst = tables.toSorted((a, b) => Number(bounds.has(a.bound)) - Number(bounds.has(b.bound)))
+    for (const { name } of parentsFirst) {
+      const { alive, old: past } = cases[name]!
+      await t.write(insertRow(name, past(old, now)))
+      await t.write(insertRow(name, alive(now)))
+    }
+    // As if messages had come after the gap, and were gone.
+    if (there.has('head')) await t.write(sql`UPDATE head SET place = 100000002, last = 100`)
+    const before = await Promise.all(tables.map(async ({ name }) => [name, (await rowsOf(t, name)).length]))
+    expect(before).toEqual(tables.map(({ name }) => [name, 2]))
+    // Rows that go with others come after these.
+    for (const { removedBy } of parentsFirst) await remove(t, now - 30 * day)[removedBy]!()
+    for (const { name } of tables) {
+      const kept = (await rowsOf(t, name)).filter(row => row.name_key !== 'new')
+      const known = cases[name]!.alive(now)
+      const [same] = kept.map(row =>
+        Object.keys(known).filter(column => String(row[column]) === String(known[column])),
+      )
+      expect([name, kept.length]).toEqual([name, 1])
+      expect([name, same?.includes(Object.keys(known)[0]!)]).toEqual([name, true])
+    }
+  })
+
+  test('messages go by age and by number', async () => {
+    await using t = await openStore({ maxAgeDays: 30, maxCount: 3 })
+    await insert(t, [message('ancient'), message('older'), message('a'), message('b'), message('new')])
+    await t.write(sql`UPDATE message SET stored_at = ${t.clock.now() - 31 * day} WHERE id <= 3`)
+    await t.store.maintenance.prune()
+    expect((await rowsOf(t, 'message')).map(({ id }) => Number(id))).toEqual([4, 5])
+  })
+
+  describe('events', () => {
+    const told = (nth: number) => ({ type: 'endpoint.disabled' as const, data: { id: `e${nth}` } })
+
+    test('that no message comes after go by their age; the newest stays, and its place is not used again', async () => {
+      await using t = await openStore({ maxAgeDays: 30 })
+      const { events, maintenance } = t.store
+      const places: string[] = []
+      for (let nth = 0; nth < 5; nth++) {
+        await events.append([told(nth)])
+        places.push(await events.getHead())
+      }
+      await events.append([{ type: 'session.status', session: 's', data: { name: 's' } }])
+      await events.append([told(5)])
+      const end = await events.getHead()
+      t.clock.at += 29 * day
+      await maintenance.prune()
+      expect((await events.listAfter('', { limit: 99 })).events).toHaveLength(7)
+      t.clock.at += 2 * day
+      await maintenance.prune()
+      const page = await events.listAfter('', { limit: 99 })
+      expect(page.events.map(({ type }) => type)).toEqual(['session.status', 'endpoint.disabled'])
+      // Who was behind what is gone hears of it; who was not, does not.
+      const isGone = async (cursor: string) => (await events.listAfter(cursor, { limit: 99 })).gone === true
+      expect(await Promise.all(['', places[0]!, places[3]!, end].map(isGone))).toEqual([
+        false,
+        true,
+        true,
+        false,
+      ])
+      await events.append([told(6)])
+      const next = await events.listAfter(end, { limit: 99 })
+      expect([next.gone, next.events.length]).toEqual([undefined, 1])
+      await t.reopen()
+      expect((await t.store.events.listAfter(places[1]!, { limit: 9 })).gone).toBe(true)
+    })
+
+    test('without a limit by age all stay', async () => {
+      await using t = await openStore()
+      for (let nth = 0; nth < 3; nth++) await t.store.events.append([told(nth)])
+      t.clock.at += 5000 * day
+      await t.store.maintenance.prune()
+      expect((await t.store.events.listAfter('', { limit: 99 })).events).toHaveLength(3)
+    })
+
+    test('more than one step of them go in one run', async () => {
+      await using t = await openStore({ maxAgeDays: 30 })
+      for (let nth = 0; nth < 7; nth++)
+        await t.store.events.append(Array.from({ length: 100 }, (_, more) => told(nth * 100 + more)))
+      t.clock.at += 31 * day
+      await t.store.maintenance.prune()
+      expect((await t.store.events.listAfter('', { limit: 999 })).events).toHaveLength(1)
+    })
+  })
+
+  test('a key stays while a webhook is its own; the last one stays, so the service stays closed', async () => {
+    await using t = await openStore()
+    const { keys, webhooks } = t.store
+    const made = { hash: 'h', grant: { rights: [] }, can: [], made_by: 'owner', created_at: 1 }
+    for (const id of ['a', 'b', 'c']) await keys.add({ ...made, id, name: id })
+    const endpoint = { url: 'https://example.org/', types: [], headers: {}, secrets: [{ secret: 's' }] }
+    const more = { link_key: 'l', allow_private: false, replies: false, created_at: 1, position: '' }
+    await webhooks.add({ ...endpoint, ...more, id: 'w', made_by: 'panel:b' })
+    for (const id of ['a', 'b', 'c']) await keys.revoke(id, 5)
+    expect(await keys.prune(5)).toBe(false)
+    expect((await keys.list()).map(({ id }) => id)).toEqual(['a', 'b', 'c'])
+    await keys.prune(6)
+    expect((await keys.list()).map(({ id }) => id)).toEqual(['b', 'c'])
+    await webhooks.remove('w')
+    await keys.prune(6)
+    expect((await keys.list()).map(({ id }) => id)).toEqual(['c'])
+    expect(await keys.hasAny()).toBe(true)
+    await keys.add({ ...made, id: 'd', name: 'd' })
+    await keys.prune(6)
+    expect((await keys.list()).map(({ id }) => id)).toEqual(['d'])
+  })
+})
+
+test('the page for operators tells of every table and file how it is bound', () => {
+  const page = readFileSync(new URL('../../scripts/deploy/README.md', import.meta.url), 'utf8')
+  const section = page.split('## What is kept')[1]!.split('\n## ')[0]!
+  const told = [...section.matchAll(/^\| ([^|]+) \| ([^|]+) \| [^|]+ \|$/gm)].flatMap(
+    ([, names = '', bound = '']) =>
+      [...names.matchAll(/`([\w.]+)`/g)].map(([, name = '']) => [name, bound.trim()]),
+  )
+  const known = [...keptBy].map(([name, { bound }]) => [name, bound])
+  expect(told.toSorted()).toEqual(known.toSorted() as never)
+})
