@@ -12,7 +12,7 @@ let newestRequest = 0
 /** Loads the list. Drops an answer that a later request has overtaken. @throws ApiError */
 export async function loadKeys(): Promise<void> {
   const mine = ++newestRequest
-  const all = await call('list_keys', {})
+  const all = await call('list_keys', { limit: 100_000 })
   if (mine === newestRequest) keys.value = all
 }
 

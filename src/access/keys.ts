@@ -3,6 +3,7 @@ import { type Grant, isWhole, type Scope } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { AddedKey, Key, Me, NewKeyInput, RevokedKeys } from '../model/key.ts'
+import { type ListPage, pageOf } from '../model/page.ts'
 import { formatPrincipal, keyIdOf, owner, type Principal, scopeOf } from '../model/principal.ts'
 import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { isUserId } from '../model/user-id.ts'
@@ -293,9 +294,9 @@ export class Keys {
     return withoutUndefined({ ...own, left: usageOf(by)?.left() })
   }
 
-  /** Lists the keys that a caller may manage: all; for a key those that it made. */
-  async list(by: Principal): Promise<Key[]> {
-    return this.#showAll(await this.#listManaged(by))
+  /** Lists a page of the keys that a caller may manage, oldest first: of all; for a key of those that it made. */
+  async list(by: Principal, page: ListPage = {}): Promise<Key[]> {
+    return this.#showAll(pageOf(await this.#listManaged(by), page))
   }
 
   async #listManaged(by: Principal): Promise<StoredKey[]> {

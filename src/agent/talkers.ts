@@ -3,6 +3,7 @@
  * for it. A guest joined by an invitation, and has that account alone: only the agent that the invitation names takes it.
  */
 import type { AgentWork, Session, Svc, SvcPart } from '../index.ts'
+import { mostOnPage } from '../model/page.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -117,7 +118,7 @@ export class Talkers {
   async listUnknown(): Promise<string[]> {
     const { allow, operator = '@', users } = this.#ports.config
     const named = [...(allow === 'everyone' ? [] : allow), ...Object.keys(users ?? {}), operator]
-    const known = await this.#ports.svc.users()
+    const known = await this.#ports.svc.users({ limit: mostOnPage })
     return named.filter(who => !who.includes('@') && known.every(({ name }) => name !== who))
   }
 
@@ -222,7 +223,7 @@ export class Talkers {
       ...(allow === 'everyone' ? [] : allow),
     ])
     const isPlain = operators.length === 0 && named.every(isIssuedId)
-    const known = isPlain ? [] : await svc.users()
+    const known = isPlain ? [] : await svc.users({ limit: mostOnPage })
     const knownIds = new Set(known.map(({ user_id }) => user_id))
     /** A person is named by id or name. The name of a guest is that of the invitation: it leads to no right. */
     const idsOf = (who: string) =>

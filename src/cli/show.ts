@@ -2,6 +2,7 @@
 import { findDoubts } from '../inspect/finding.ts'
 import { SvcError } from '../model/error.ts'
 import type { Waiting } from '../model/message.ts'
+import { type ListPage, nextOffset } from '../model/page.ts'
 import type { Session, SilentSession } from '../model/session.ts'
 import { formatLocalTime } from '../platform/format.ts'
 import { type Column, formatTable } from './columns.ts'
@@ -16,6 +17,14 @@ export interface CommandOutput {
 
 /** Formats a note for stderr. */
 export const formatNote = (text: string) => `${colours.dim(text)}\n`
+
+/** Adds a note to a page of a list, if more may follow. */
+export function withNext(shown: CommandOutput, page: ListPage, found: readonly unknown[]): CommandOutput {
+  const offset = nextOffset(page, found)
+  return offset === undefined
+    ? shown
+    : { ...shown, note: formatNote(`there may be more: --offset ${offset}`) }
+}
 
 /** Returns the error of a command whose result is shown once, and could not be printed. */
 export const unprintedError = (problem: string) =>

@@ -61,7 +61,7 @@ const webhooks = {
 
 /** Operations for keys of programs and people that call a service of the data directory. */
 const keys = {
-  /** Lists all keys, oldest first, without their secrets. */
+  /** Lists the keys, oldest first, without their secrets: 1000 of them from `offset` on, or `limit`. */
   list: ofKeys.listKeys,
   /** Returns a key by its id or name. @throws SvcError `not_found` */
   get: ofKeys.getKey,

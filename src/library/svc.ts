@@ -9,6 +9,7 @@ import { badArgument } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, Received, SendResult } from '../model/message.ts'
+import type { ListPage } from '../model/page.ts'
 import { owner, type Principal } from '../model/principal.ts'
 import type { UserQuestion } from '../model/question.ts'
 import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
@@ -257,9 +258,9 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
 
   /**
    * Lists the users who have written, latest first, with their names and how many answers are left until
-   * when.
+   * when: 1000 of them from `offset` on, or `limit`.
    */
-  async users(filter: UserFilter = {}): Promise<KnownUser[]> {
+  async users(filter: UserFilter & ListPage = {}): Promise<KnownUser[]> {
     return this.#calls.run(owner, listUsers, filter)
   }
 

@@ -7,6 +7,7 @@ import {
   type Variables,
 } from '@modelcontextprotocol/server'
 import { isSvcError, SvcError } from '../model/error.ts'
+import { nextOffset } from '../model/page.ts'
 import type { Principal } from '../model/principal.ts'
 import type { Session } from '../model/session.ts'
 import { getConversation, listConversations } from '../operations/conversations.ts'
@@ -119,7 +120,7 @@ function addUsers(server: McpServer, context: McpContext): void {
       annotations: { audience: ['assistant'], priority: 0.8 },
     },
     async uri => {
-      const users = (await callOperation(context, listUsers, {})).slice(0, maxUsers)
+      const users = await callOperation(context, listUsers, { limit: maxUsers })
       const now = (await context.gateway).clock.now()
       const lines = users.map(user => `${formatAlias(user)}: ${formatAnswerState(user, now)}`)
       return text(uri.href, lines.join('\n') || 'Nobody has written yet, so nobody can be answered.')
@@ -140,7 +141,8 @@ function addUsers(server: McpServer, context: McpContext): void {
     async (uri, variables) => {
       const session = requireVariable(variables, 'session', uri)
       const known = await callOperation(context, listUsers, { session })
-      return jsonResult(uri.href, { session, users: known.map(({ session: _, ...user }) => user) })
+      const users = known.map(({ session: _, ...user }) => user)
+      return jsonResult(uri.href, { session, users, ...(nextOffset({}, users) && { more: true }) })
     },
   )
 }

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { presets } from '../model/access.ts'
 import { badArgument } from '../model/error.ts'
 import { AddedKey, Key, Me, NewKeyInput, RevokedKeys } from '../model/key.ts'
+import { linkNext, pageInput } from '../model/page.ts'
 import { formatPrincipal, owner, type Principal } from '../model/principal.ts'
 import { between, bounded, closed, oneOf, optional } from '../model/shapes.ts'
 import { type CommandShape, defineOperation } from './operation.ts'
@@ -41,17 +42,18 @@ export const listKeys = defineOperation({
   right: 'keys',
   description:
     'Lists the keys with which programs and people call svc, oldest first, also those that have ended: what each may do, its state, and when it was used last. A caller with a key sees only the keys that it made. Secrets are not shown.',
-  input: closed({}),
+  input: closed(pageInput('keys')),
   output: Type.Array(Key),
   errors: ['store_unavailable'],
   examples: [{ summary: 'One key', output: [exampleKey] }],
-  rest: { route: 'GET /keys', tag: 'keys' },
+  rest: { route: 'GET /keys', tag: 'keys', answerHeaders: linkNext },
   cli: {
     path: ['key'],
     alias: 'list',
+    short: { limit: 'n' },
     examples: [['svc key', 'Every key']],
   },
-  run: ({ keys }, _input, { by }) => keys.list(by),
+  run: ({ keys }, page, { by }) => keys.list(by, page),
 })
 
 export const addKey = defineOperation({

@@ -1,6 +1,8 @@
 /** Operations for users: list those who have written, and give them names. */
 import { Type } from '@sinclair/typebox'
+import { linkNext, pageInput, pageOf } from '../model/page.ts'
 import { KnownUser, NamedUser, NameRequest, UserFilter } from '../model/session.ts'
+import { closed } from '../model/shapes.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
 
@@ -22,19 +24,19 @@ export const listUsers = defineOperation({
   right: 'users',
   description:
     'Lists the users who have written to the bot since its login, latest first: how many answers are left and until when, and the name that people gave. WeChat lets a bot answer about 10 times within about 24 hours after a user wrote.',
-  input: UserFilter,
+  input: closed({ ...UserFilter.properties, ...pageInput('users') }),
   output: Type.Array(KnownUser, { description: 'The users, latest writer first.' }),
   errors: ['session_not_found', 'store_unavailable'],
   examples: [{ summary: 'One user', output: [exampleKnown] }],
-  rest: { route: 'GET /users', tag: 'messages' },
+  rest: { route: 'GET /users', tag: 'messages', answerHeaders: linkNext },
   cli: {
     path: ['users'],
     positionals: ['session'],
-    short: { session: 's', user_id: 'u' },
+    short: { session: 's', user_id: 'u', limit: 'n' },
     names: { user_id: 'user' },
     examples: [['svc users', 'The users that svc send can reach now']],
   },
-  run: ({ users }, filter) => users.list(filter),
+  run: async ({ users }, { limit, offset, ...filter }) => pageOf(await users.list(filter), { limit, offset }),
 })
 
 export const nameUser = defineOperation({

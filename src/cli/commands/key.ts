@@ -9,13 +9,16 @@ import { ensureToken, readCurrentToken } from '../../server/token.ts'
 import { type Column, formatTable } from '../columns.ts'
 import { type Command, directoryFlagsOf, toolConfig } from '../command.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote, unprintedError } from '../show.ts'
+import { type CommandOutput, formatNote, unprintedError, withNext } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 import { parseSpan, parseTypedEnd, timeForms } from '../typed-time.ts'
 import type { Ask, TypedInput } from '../view.ts'
 
 export const commands = [
-  operationCommand(key.listKeys, { createEmpty: () => [], render: formatKeys }),
+  operationCommand(key.listKeys, {
+    createEmpty: () => [],
+    render: (keys, _again, { input }) => withNext(formatKeys(keys), input, keys),
+  }),
   operationCommand(key.addKey, {
     addOptions: command =>
       command
@@ -101,7 +104,7 @@ async function closeService(ask: Ask, command: Command): Promise<CommandOutput> 
   const config = toolConfig(command)
   // Another door may have made the first key.
   if ((await readCurrentToken(config)) === undefined) await ensureToken(config)
-  const isFirst = (await ask(key.listKeys, {})).length === 1
+  const isFirst = (await ask(key.listKeys, { limit: 2 })).length === 1
   if (!isFirst) return {}
   const again = directoryFlagsOf(command)
   return {

@@ -7,14 +7,15 @@ import { listUsers, nameUser } from '../../operations/users.ts'
 import { formatLocalTime } from '../../platform/format.ts'
 import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote, formatSessions } from '../show.ts'
+import { type CommandOutput, formatNote, formatSessions, withNext } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
   operationCommand(listUsers, {
     createEmpty: () => [],
-    async render(users, again, { input: { session }, ask }) {
-      if (users.length > 0) return formatUsers(users)
+    async render(users, again, { input, ask }) {
+      if (users.length > 0) return withNext(formatUsers(users), input, users)
+      const { session } = input
       if ((await ask(verbs.sessions, {})).length === 0) return formatSessions([], again)
       const { total } = await ask(verbs.history, { direction: 'received', limit: 1, session })
       const text =
