@@ -186,11 +186,11 @@ onEach((_it, openStore) => {
     const parentsFirst = tables.toSorted((a, b) => Number(bounds.has(a.bound)) - Number(bounds.has(b.bound)))
     for (const { name } of parentsFirst) {
       const { alive, old: past } = cases[name]!
-      await t.write(insertRow(name, past(old, now)))
-      await t.write(insertRow(name, alive(now)))
+      await t.query(insertRow(name, past(old, now)))
+      await t.query(insertRow(name, alive(now)))
     }
     // As if messages had come after the gap, and were gone.
-    if (there.has('head')) await t.write(sql`UPDATE head SET place = 100000002, last = 100`)
+    if (there.has('head')) await t.query(sql`UPDATE head SET place = 100000002, last = 100`)
     const before = await Promise.all(tables.map(async ({ name }) => [name, (await rowsOf(t, name)).length]))
     expect(before).toEqual(tables.map(({ name }) => [name, 2]))
     // Rows that go with others come after these.
@@ -209,7 +209,7 @@ onEach((_it, openStore) => {
   test('messages go by age and by number', async () => {
     await using t = await openStore({ maxAgeDays: 30, maxCount: 3 })
     await insert(t, [message('ancient'), message('older'), message('a'), message('b'), message('new')])
-    await t.write(sql`UPDATE message SET stored_at = ${t.clock.now() - 31 * day} WHERE id <= 3`)
+    await t.query(sql`UPDATE message SET stored_at = ${t.clock.now() - 31 * day} WHERE id <= 3`)
     await t.store.maintenance.prune()
     expect((await rowsOf(t, 'message')).map(({ id }) => Number(id))).toEqual([4, 5])
   })

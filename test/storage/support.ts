@@ -29,8 +29,8 @@ export interface Opened extends Running, AsyncDisposable {
   continueAfter(id: number): Promise<void>
   /** All rows of all tables: pairs of a table and its rows, as JSON. */
   dump(): Promise<string>
-  /** Executes a statement on the tables, as nobody else does. */
-  write(statement: Sql): Promise<void>
+  /** Executes a statement on the tables, which no method of svc does. @returns its rows */
+  query(statement: Sql): Promise<Record<string, unknown>[]>
   /** The same content once more, as another process has it. */
   second(): Promise<Running & AsyncDisposable>
 }

@@ -68,11 +68,12 @@ export async function openPostgres(
       connection.destroy()
       return JSON.stringify(rows)
     },
-    async write(statement) {
+    async query(statement) {
       const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })
       await connection.run(sql`SET search_path TO svc`)
-      await connection.run(statement)
+      const rows = await connection.all<Record<string, unknown>>(statement)
       connection.destroy()
+      return rows
     },
     async second() {
       const storage = await open(silentLog)

@@ -67,10 +67,11 @@ export async function openSqlite(more: Options = {}, secret?: string): Promise<O
       db.close()
       return JSON.stringify(rows)
     },
-    async write(statement) {
+    async query(statement) {
       const db = await openDatabase(own.path)
-      db.all(statement)
+      const rows = db.all(statement)
       db.close()
+      return rows
     },
     async second() {
       const storage = await openStorage({ dir: own.dir, secret, ...options, log: silentLog })
