@@ -55,7 +55,6 @@ Exit status: 0 done, 1 failed, 2 wrong usage.`
  * @returns exit status: 0 done, 1 failed, 2 wrong usage
  */
 export async function runCli(typed: readonly string[], io: Io = processIo()): Promise<number> {
-  adoptTimeZone()
   const { leading, rest } = isBare(typed) ? splitLeadingOptions(typed) : { leading: [], rest: typed }
   const { args: typedArgs, all } = parseHelp(rest)
   let args = typedArgs
@@ -98,6 +97,7 @@ export async function runCli(typed: readonly string[], io: Io = processIo()): Pr
   let named = program
 
   try {
+    adoptTimeZone()
     if (!isBare(args)) {
       const { command, path } = findCommand(program, args)
       named = command
