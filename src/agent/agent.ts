@@ -192,7 +192,7 @@ class Agent {
   /**
    * Says what came while the agent did not run.
    *
-   * @returns row ids of what another agent has handled, which is not taken, unless they run side by side
+   * @returns row ids of messages that another agent has handled: they are not taken, unless both run side by side
    */
   async #lookAtMissed(): Promise<ReadonlySet<number>> {
     const { beside, name } = this.#config

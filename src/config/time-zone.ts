@@ -70,8 +70,8 @@ export function readTimeZone(text: string | undefined): { zone: string | undefin
 }
 
 /**
- * Returns the zone of this machine; undefined: the one that the runtime has found. Whoever reads or shows times of people
- * asks here first.
+ * Returns the zone of this machine; undefined: the one that the runtime has found. Code that reads or shows times of people
+ * calls this first.
  *
  * @throws SvcError `invalid_arguments` if the environment names one that nobody knows
  */

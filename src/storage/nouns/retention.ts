@@ -223,7 +223,7 @@ function* planEvents(
   return { places, end, isFull: kept === -1 && oldest.length === stepRows }
 }
 
-/** From now on, readers before this place are told that they missed something. */
+/** From now on, readers before this place get a sign that they missed something. */
 function* noteRemoved({ store }: PruneParts, end: number): Routine<void> {
   yield* write(sql`UPDATE ${store} SET events_removed = ${end} WHERE events_removed < ${end}`)
 }
