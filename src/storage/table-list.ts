@@ -26,18 +26,27 @@ type Bound =
   | ('access_key' | 'consumer' | 'invitation' | 'message' | 'outbox' | 'upload' | 'webhook')
 
 /**
- * Who removes what is over. `Housekeeping` calls those with a dot, and `prune`, every ten minutes. `forget`: with a person.
+ * Who removes what is over. `Housekeeping` calls those with a dot or with `prune` every ten minutes. `forget`: with a person.
  * `caller`: somebody who calls svc, or the next one that adds something.
  */
 type Remover =
-  | ('prune' | 'agents.prune' | 'audit.prune' | 'invitations.prune' | 'keys.prune' | 'topics.expire')
+  | (
+      | 'prune'
+      | 'pruneOutbox'
+      | 'agents.prune'
+      | 'audit.prune'
+      | 'invitations.prune'
+      | 'keys.prune'
+      | 'topics.expire'
+    )
   | ('backups.forgetGone' | 'media.sweep' | 'sessions.sweep' | 'sandbox')
   | ('forget' | 'caller' | 'process' | 'operator' | 'nobody')
 
 /** Each table and file, by its bound and by who removes. `file.`: names of `dataFiles`, and what is in their folders. */
 const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['age and number', 'prune', 'message event file.store'],
-  ['age', 'prune', 'outbox turn'],
+  ['age', 'prune', 'turn'],
+  ['age', 'pruneOutbox', 'outbox'],
   ['age', 'audit.prune', 'audit'],
   ['age', 'keys.prune', 'access_key'],
   ['age', 'invitations.prune', 'invitation'],
@@ -48,7 +57,7 @@ const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['age', 'sandbox', 'file.sandbox'],
   ['age', 'caller', 'login_flow sign_in_link file.logins'],
   ['message', 'prune', 'gram gap'],
-  ['outbox', 'prune', 'outbox_part'],
+  ['outbox', 'pruneOutbox', 'outbox_part'],
   ['outbox', 'media.sweep', 'file.queued'],
   ['invitation', 'invitations.prune', 'invitation_use'],
   ['access_key', 'prune', 'key_use'],

@@ -144,6 +144,7 @@ test('a table that is bound by persons has the column of one, or goes with the n
 /** Runs what removes, as maintenance does, or as a call does that comes next. */
 const remove = (t: Opened, before: number): Readonly<Partial<Record<Remover, () => Promise<unknown>>>> => ({
   prune: () => t.store.maintenance.prune(),
+  pruneOutbox: () => t.store.maintenance.pruneOutbox(),
   'agents.prune': () => t.store.agents.prune(before),
   'audit.prune': () => t.store.audit.prune(before),
   'invitations.prune': () => t.store.invitations.prune(before, []),
