@@ -142,6 +142,8 @@ describe.skipIf(!hasBrowser)('what would be lost asks before it goes', () => {
     await page.keyboard.press('Escape')
     await dialogOf(page).waitFor({ state: 'detached' })
     await begin()
+    // Its first field has the focus: it stands.
+    await focused(page, '[role=dialog] input')
     const headers = page.getByLabel(t('webhooks.headers_optional'))
     await headers.fill('Authorization: Bearer abc')
     for (const leave of [() => page.mouse.click(20, 400), () => page.keyboard.press('Escape')]) {
