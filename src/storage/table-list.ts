@@ -29,18 +29,7 @@ type Bound =
  * Who removes what is over. `Housekeeping` calls those with a dot or with `prune` every ten minutes. `forget`: with a person.
  * `caller`: somebody who calls svc, or the next one that adds something.
  */
-type Remover =
-  | (
-      | 'prune'
-      | 'pruneOutbox'
-      | 'agents.prune'
-      | 'audit.prune'
-      | 'invitations.prune'
-      | 'keys.prune'
-      | 'topics.expire'
-    )
-  | ('backups.forgetGone' | 'media.sweep' | 'sessions.sweep' | 'sandbox')
-  | ('forget' | 'caller' | 'process' | 'operator' | 'nobody')
+type Remover = string
 
 /** Each table and file, by its bound and by who removes. `file.`: names of `dataFiles`, and what is in their folders. */
 const keeping: readonly (readonly [Bound, Remover, string])[] = [

@@ -9,7 +9,6 @@ import { onEach } from './engines.ts'
 import { insert, message, type Opened } from './support.ts'
 
 type Bound = StoreTable['bound']
-type Remover = StoreTable['removedBy']
 const day = 24 * 3_600_000
 type Values = Readonly<Record<string, string | number | boolean>>
 /** Rows of a table, by a time: an old one, and one that is alive by its age or by what it is. */
@@ -133,6 +132,9 @@ test('every table whose rows get old has a row in this test, and every other bou
 test('every table and every file has a bound, and nothing else', () => {
   const inFolders = ['uploads', 'queued', 'downloads', 'backups', 'aside', 'halfWritten']
   const files = [...Object.keys(dataFiles), ...inFolders].map(name => `file.${name}`)
+  // A name of a method, or one of these words.
+  const words = /^(prune\w*|\w+\.\w+|sandbox|forget|caller|process|operator|nobody)$/
+  for (const { removedBy } of keptBy.values()) expect(removedBy).toMatch(words)
   expect([...keptBy.keys()].toSorted()).toEqual([...storeTables.map(({ name }) => name), ...files].toSorted())
 })
 
@@ -142,7 +144,7 @@ test('a table that is bound by persons has the column of one, or goes with the n
 })
 
 /** Runs what removes, as maintenance does, or as a call does that comes next. */
-const remove = (t: Opened, before: number): Readonly<Partial<Record<Remover, () => Promise<unknown>>>> => ({
+const remove = (t: Opened, before: number): Readonly<Record<string, () => Promise<unknown>>> => ({
   prune: () => t.store.maintenance.prune(),
   pruneOutbox: () => t.store.maintenance.pruneOutbox(),
   'agents.prune': () => t.store.agents.prune(before),
