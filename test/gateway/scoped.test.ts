@@ -20,6 +20,13 @@ const keyWith = (scope: Scope, rights: readonly Right[] = presets.all): Principa
   grant: { rights, ...scope },
 })
 
+/** A caller whose key is stored: what a key begins ends with it. */
+async function storedKeyWith({ gateway }: Pick<TestGateway, 'gateway'>, scope: Scope) {
+  const caller = keyWith(scope)
+  const stored = await gateway.keys.add({ name: caller.id!, can: ['all'] }, owner)
+  return { ...caller, id: stored.id }
+}
+
 const { signal } = new AbortController()
 const image = () => new Blob([new Uint8Array([0x47, 0x49, 0x46, 0x38, 0x39, 0x61, 1, 0, 1, 0])])
 const upload = (kind?: 'image') => ({ body: image().stream(), file_name: 'cat.gif', ...(kind && { kind }) })
@@ -416,7 +423,8 @@ test('a foreign message, entry or file is the same as an unknown one', async () 
   const entry = [foreign.outbox_id, '99999'] as const
   const row = [String(foreign.parts[0]!.id), '99999'] as const
   const owned = await idle.gateway.media.accept(upload(), signal)
-  const other = await idle.gateway.media.accept({ ...upload(), by: 'otherkey' }, signal)
+  const { id: by } = await storedKeyWith(idle, {})
+  const other = await idle.gateway.media.accept({ ...upload(), by }, signal)
   const send = (view: Gateway, upload_id: string, by: Principal) =>
     view.sender.send({ to: world.anna, media: [{ kind: 'file', upload_id }], session: 'work' }, call(by))
   const trials: Trial[] = [
@@ -539,7 +547,9 @@ test('idempotency keys, consumers and readers of two keys are apart', async () =
 test('logins: each key follows its own, within its accounts', async () => {
   await using t = await withGateway({ sessions: ['work', 'home'] })
   const [work] = [t.bots.get('work')!]
-  const [one, two, limited] = [keyWith({}), keyWith({}), keyWith({ bots: [work.bot_id] })]
+  const one = await storedKeyWith(t, {})
+  const two = await storedKeyWith(t, {})
+  const limited = await storedKeyWith(t, { bots: [work.bot_id] })
   const [a, b, c] = [one, two, limited].map(by => viewFor(t.gateway, by)) as [Gateway, Gateway, Gateway]
   const { login_id } = await a.logins.begin(one, 'new', false, signal)
   expect(await a.logins.follow(one, { login_id }, 0, signal)).toMatchObject({ session: 'new' })

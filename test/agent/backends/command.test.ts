@@ -287,12 +287,14 @@ describe('isolation', () => {
     const folder = join(data, 'work')
     mkdirSync(folder)
     const stop = new AbortController()
-    const lines = `trap '' TERM; setsid sleep 98765 & echo on > on; wait; sleep 98765`
+    // As no other process on this machine.
+    const sleep = `sleep 9${process.pid}`
+    const lines = `trap '' TERM; setsid ${sleep} & echo on > on; wait; ${sleep}`
     const turn = failureOf(ask(script(lines), { folder, isolatedFrom: data, signal: stop.signal }))
     await until('it runs', 10_000, () => existsSync(join(folder, 'on')))
     stop.abort(new Error('stopped'))
     expect(await turn).toEqual(new Error('stopped'))
-    await until('nothing is left', 10_000, () => !Bun.spawnSync(['pgrep', '-f', 'sleep 98765']).stdout.length)
+    await until('nothing is left', 60_000, () => !Bun.spawnSync(['pgrep', '-fx', sleep]).stdout.length)
   })
 
   test.skipIf(!isolation)('refuses a working folder that holds the data directory', async () => {
