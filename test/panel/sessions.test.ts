@@ -49,7 +49,9 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await using panel = await withPanel({ sessions: ['a', 'b'] })
     await write(panel, 'Is it blue?', 'b')
     const page = await panel.open({ path: '/sessions/b' })
-    const menu = (of: string) => page.getByRole('button', { name: `Actions for \u2068${of}\u2069` })
+    await sheet(page).waitFor()
+    // The sheet has one, and until it has covered the page, so has the list behind it.
+    const menu = (of: string) => page.getByRole('button', { name: `Actions for \u2068${of}\u2069` }).last()
     const choose = async (of: string, entry: string) => {
       await menu(of).focus()
       await page.keyboard.press('Enter')
