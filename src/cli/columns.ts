@@ -29,10 +29,11 @@ export function shortenTo(text: string, width: number): string {
   if (stringWidth(text) <= width) return text
   let cut = ''
   let used = 1
-  for (const character of text) {
-    used += stringWidth(character)
+  const characters = new Intl.Segmenter(undefined, { granularity: 'grapheme' })
+  for (const { segment } of characters.segment(text)) {
+    used += stringWidth(segment)
     if (used > width) break
-    cut += character
+    cut += segment
   }
   return `${cut}…`
 }

@@ -1,4 +1,5 @@
 /** Decodes percent-encoded texts and Content-Disposition headers. */
+import { parse } from 'content-disposition'
 
 /** Decodes a percent-encoded text; undefined when it is malformed. */
 export function decodeUri(text: string): string | undefined {
@@ -9,13 +10,15 @@ export function decodeUri(text: string): string | undefined {
   }
 }
 
-/** Reads the parameters of a Content-Disposition. The UTF-8 form of a file name wins. Not sanitised. */
-export function parseDisposition(header: string): { name?: string; fileName?: string } {
-  const parameter = (key: string) => {
-    const pattern = new RegExp(`(?:^|;)\\s*${key}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;]+))`, 'i')
-    const [, quoted, bare] = pattern.exec(header) ?? []
-    return quoted?.replace(/\\(["\\])/g, '$1') ?? bare
-  }
-  const extended = /(?:^|;)\s*filename\*\s*=\s*utf-8'[^']*'([^\s;]+)/i.exec(header)?.[1]
-  return { name: parameter('name'), fileName: decodeUri(extended ?? '') || parameter('filename') }
+/**
+ * Reads the parameters of a Content-Disposition. The UTF-8 form of a file name wins. Not sanitised.
+ * @param options.isForm The header is that of a part of a form: browsers escape only quotes and line breaks
+ *   there, as `%22`, `%0D` and `%0A`. Older programs write `\"` as in other headers.
+ */
+export function parseDisposition(
+  header: string,
+  { isForm = false } = {},
+): { name?: string; fileName?: string } {
+  const { name, filename } = parse(header, { multipart: isForm && !header.includes('\\"') }).parameters
+  return { name, fileName: filename }
 }

@@ -61,12 +61,11 @@ const malformedError = (expected: string) =>
     hint: 'Send the bytes as they are with query parameters file_name and kind, or a form with one file as its last field.',
   })
 
-/** Parses the name and file name of a part, with the escapes of browsers and curl. */
+/** Parses the name and file name of a part. */
 function namesOf(headers: string): { name: string; fileName?: string } {
-  const line = /^content-disposition:\s*form-data\s*(;.*)$/im.exec(headers)?.[1] ?? ''
-  const { name = '', fileName } = parseDisposition(line)
-  const plain = (text: string) => text.replaceAll('%22', '"').replaceAll(/%0[da]/gi, '')
-  return { name: plain(name), fileName: fileName === undefined ? undefined : plain(fileName) }
+  const line = /^content-disposition:\s*(form-data\s*;.*)$/im.exec(headers)?.[1] ?? ''
+  const { name = '', fileName } = parseDisposition(line, { isForm: true })
+  return { name, fileName }
 }
 
 /**

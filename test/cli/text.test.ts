@@ -73,6 +73,9 @@ describe('text for a terminal', () => {
 
   test('cuts', () => {
     expect([shortenTo('你好吗', 5), shortenTo('abc', 3)]).toEqual(['你好…', 'abc'])
+    // A flag and a family are one character each, of two columns.
+    expect(shortenTo('🇩🇪🇫🇷🇪🇸', 5)).toBe('🇩🇪🇫🇷…')
+    expect(shortenTo('👨‍👩‍👧👨‍👩‍👦x', 4)).toBe('👨‍👩‍👧…')
   })
 })
 

@@ -84,3 +84,23 @@ test('long answers are compressed for clients that accept it, with the same cont
   expect(plain.headers.get('content-encoding')).toBeNull()
   expect(await small.json()).toEqual(await plain.json())
 })
+
+test('the page comes in the language that the browser prefers', async () => {
+  await using panel = await withPanel()
+  const languageFor = async (accepted: string) => {
+    const page = await fetch(`${panel.url}/settings`, { headers: { 'accept-language': accepted } })
+    return /<html lang="([^"]*)"/.exec(await page.text())?.[1]
+  }
+  const languages = {
+    'zh-TW': 'zh',
+    'en;q=0, zh': 'zh',
+    'en;q=0.2,zh-CN;q=0.9': 'zh',
+    'fr, de;q=0.9, zh ; q=0.001': 'zh',
+    'zh;q=0.5, en': 'en',
+    'zh;q=0': 'en',
+    '*': 'en',
+    '': 'en',
+  }
+  for (const [accepted, language] of Object.entries(languages))
+    expect({ accepted, language: await languageFor(accepted) }).toEqual({ accepted, language })
+})

@@ -156,10 +156,15 @@ const withStart = (page: string, start: { language: string }, root: string): str
   return filled.replace('id="start"></script>', () => `id="start">${json}</script>`)
 }
 
-/** Returns the first available language of the caller's browser; else English. */
+/** Returns the available language that the caller's browser prefers; else English. */
 function chooseLanguage(request: Request, languages: readonly string[]): string {
-  const named = (request.headers.get('accept-language') ?? '').matchAll(/(?:^|,) *(([a-z]+)[\w-]*)/gi)
-  const known = [...named].flatMap(([, code = '', bare = '']) => [code, bare.toLowerCase()])
+  const header = request.headers.get('accept-language') ?? ''
+  const named = header.matchAll(/(?:^|,) *(([a-z]+)[\w-]*)(?: *; *q *= *([\d.]+))?/gi)
+  const wanted = [...named].map(([, code = '', bare = '', weight = '1']) => ({ code, bare, weight: +weight }))
+  const known = wanted
+    .filter(({ weight }) => weight > 0)
+    .sort((a, b) => b.weight - a.weight)
+    .flatMap(({ code, bare }) => [code, bare.toLowerCase()])
   return known.find(code => languages.includes(code)) ?? 'en'
 }
 
