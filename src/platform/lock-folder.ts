@@ -1,6 +1,9 @@
 /**
- * proper-lockfile as a lock engine, for systems without flock: a folder `<file>.lock` that its holder touches
- * every 2 s. A killed holder leaves the folder behind, so others must tell a dead holder from a live one.
+ * A lock engine for systems without flock: a folder `<file>.lock` that its holder touches every 2 s. A killed
+ * holder leaves the folder behind, so others must tell a dead holder from a live one.
+ *
+ * proper-lockfile creates the folder, touches it on a timer, and removes it when the process exits. This file
+ * does the rest: it finds and clears abandoned folders, and notices a lost lock.
  *
  * Waiting processes watch the folder: if it is not touched for 8 s while they watch, it is abandoned.
  * proper-lockfile itself compares the folder's time with the wall clock instead. Then a clock set forward
