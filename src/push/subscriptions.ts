@@ -127,7 +127,7 @@ export class Subscriptions {
       expires_at,
       ...(secrets[0]?.secret !== secret && { rotation: { secret, until: now + graceMs } }),
       ...(disabled && { disabled: undefined, failing_since: undefined, last_error: undefined }),
-      ...((disabled || failing_since !== undefined) && { retries: true }),
+      retries: true,
     })
     const gone = (await this.#ports.events.listAfter(known.position, { limit: 1 })).gone === true
     const lanes = await webhooks.progress.listLanes(id)

@@ -1,4 +1,5 @@
 /** MCP Events by webhook, as SEP-3415 describes them, with a client and a callback that were written from its text alone. */
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { owner } from '../../src/model/principal.ts'
 import { eventsReceiver, newSecret } from '../support/events-receiver.ts'
@@ -124,6 +125,33 @@ test('what failed comes again, and a renewal tries it at once', async () => {
   isUp = true
   await s.subscribe()
   await s.t.until('delivered', () => s.hook.events().length === 1)
+})
+
+test('a renewal tries one event at once, also while those of other people arrive', async () => {
+  await using s = await withCallback()
+  await s.subscribe()
+  const other = await s.t.sandbox.addUser()
+  let isUp = false
+  let tries = 0
+  s.hook.answer = ({ body }) => {
+    if (body.data.text !== 'first') return 204
+    tries += 1
+    return isUp ? 204 : 500
+  }
+  await s.t.sandbox.say('first')
+  await s.t.until('tried', () => tries > 0)
+  await s.t.sandbox.say('of another person', { from: other })
+  await s.t.until('the endpoint works', async () => {
+    const [endpoint] = await s.t.gateway.webhooks.list(owner)
+    return s.hook.events().length === 1 && endpoint?.failing_since === undefined
+  })
+  using store = new Database(`${s.t.dir}/messages.db`, { readonly: true })
+  const waits = () => store.query('SELECT * FROM webhook_lane WHERE retry_at > 0').all()
+  expect(waits()).toHaveLength(1)
+  isUp = true
+  await s.subscribe()
+  expect(waits()).toEqual([])
+  await s.t.until('delivered', () => s.hook.events().length === 2)
 })
 
 test('a subscription ends when its client ends it, or does not renew it', async () => {
