@@ -82,7 +82,7 @@ export class Keys {
     })
   }
 
-  /** The owner as a caller without a token. The first key ends its calls in progress, within a second. */
+  /** The principal of callers without a token, while no key exists. The first key ends their calls within a second. */
   get tokenlessOwner(): Principal {
     this.#watch()
     return this.#tokenless

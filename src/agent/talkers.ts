@@ -225,7 +225,7 @@ export class Talkers {
     const isPlain = operators.length === 0 && named.every(isIssuedId)
     const known = isPlain ? [] : await svc.users({ limit: mostOnPage })
     const knownIds = new Set(known.map(({ user_id }) => user_id))
-    /** A person is named by id or name. The name of a guest is that of the invitation: it leads to no right. */
+    /** Returns the ids for an id or a name. A guest’s name comes from the invitation, so it is not looked up here. */
     const idsOf = (who: string) =>
       isUserId(who)
         ? [matchUserId(who, knownIds, 'users')]

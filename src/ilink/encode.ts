@@ -10,11 +10,11 @@ import { itemType, messageState, messageType, uploadType, type WeixinMessage, ty
  * How a kind is sent: voice is sent as a file, because WeChat accepts voice from a bot but never shows it
  * (notes 4.3).
  */
-export type SentKind = Exclude<MediaKind, 'voice'>
-export const sentKindOf = (kind: MediaKind): SentKind => (kind === 'voice' ? 'file' : kind)
+export type KindAsSent = Exclude<MediaKind, 'voice'>
+export const kindAsSentOf = (kind: MediaKind): KindAsSent => (kind === 'voice' ? 'file' : kind)
 
 /** Returns `media_type` of an upload. Voice is uploaded as a file. */
-export const uploadTypeOf = (kind: MediaKind): number => uploadType[sentKindOf(kind)]
+export const uploadTypeOf = (kind: MediaKind): number => uploadType[kindAsSentOf(kind)]
 
 /**
  * Returns `svc:<ms>-<8 hex>`. A retry of the same attempt must reuse it: upstream shows each `client_id` only
@@ -65,7 +65,7 @@ export const createWaitingItem = (file: FileFacts): WireItem => createFileItem(f
 type FileFacts = Pick<SealedFile, 'kind' | 'file_name' | 'size'>
 
 function createFileItem({ kind, file_name, size }: FileFacts, statedSize: number, media?: object): WireItem {
-  switch (sentKindOf(kind)) {
+  switch (kindAsSentOf(kind)) {
     case 'image':
       return { type: itemType.image, image_item: { media, mid_size: statedSize } }
     case 'video':

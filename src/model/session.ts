@@ -170,7 +170,7 @@ export interface BotInfo {
   muted_because?: string
 }
 
-/** The times that polling and sending set and clear. */
+/** Fields of times that polling or sending sets, and clears again. */
 export const markedTimes = [
   'expired_at',
   'lapsed_at',
@@ -182,7 +182,7 @@ export const markedTimes = [
   'upload_refused_at',
   'muted_at',
 ] as const
-/** The texts that polling and sending set and clear. */
+/** Fields of texts of the same kind. */
 export const markedTexts = ['poll_error', 'poll_error_code', 'poll_error_quote', 'muted_because'] as const
 /** All fields that polling and sending set and clear. A new login has none of them. */
 export const marks = [...markedTimes, ...markedTexts] as const

@@ -22,7 +22,7 @@ export interface ServeOptions {
 export interface Peer {
   /** Its IP address; absent when it has already disconnected. */
   readonly remoteAddress?: string
-  /** Its connection: the address with the port. Absent as the address is, and on a Unix socket. */
+  /** Address and port, which identify the connection; absent on a Unix socket, and once it has disconnected. */
   readonly connection?: string
   /** Accepts this call: the limits for strangers in `serve-on-bun.ts` no longer apply to it. */
   accept(): void

@@ -8,7 +8,8 @@ import { busyError, stoppedError } from './problems.ts'
  */
 const maxHangMs = 15_000
 
-export interface LinePlace {
+/** A send in the line of its user. */
+export interface QueuedSend {
   /** Whether nobody was ahead. */
   readonly isFirst: boolean
   /** Resolves when all sends ahead are done. */
@@ -25,7 +26,7 @@ export class SendLines {
   }
 
   /** Takes a place in the line of sends to a user. Dispose it to let the next one go. */
-  join(session: string, user: string): LinePlace & Disposable {
+  join(session: string, user: string): QueuedSend & Disposable {
     const key = `${session}\n${user}`
     const before = this.#lines.get(key)
     const ahead = before ?? Promise.resolve()

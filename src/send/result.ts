@@ -1,5 +1,5 @@
 /** Builds the answer of a send from the rows of its entry. No other code builds it. */
-import { sentKindOf } from '../ilink/encode.ts'
+import { kindAsSentOf } from '../ilink/encode.ts'
 import { SvcError } from '../model/error.ts'
 import type { SendPart, SendResult, Waiting } from '../model/message.ts'
 import { adviceOf } from '../model/next-step.ts'
@@ -84,7 +84,7 @@ const approvalHint =
 export function toSendPart({ kind, status, message_id, error }: EntryPart): SendPart {
   return withoutUndefined({
     kind,
-    sent_as: kind === 'text' ? 'text' : sentKindOf(kind),
+    sent_as: kind === 'text' ? 'text' : kindAsSentOf(kind),
     // A part that is being sent from the outbox is reported as waiting, because the call is over.
     status: status === 'sending' || status === 'asked' ? 'queued' : status,
     message_id,

@@ -18,7 +18,7 @@ import type { ClaimedLane, EditedText, EntryPart, OutboxLane, StoredEntry } from
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { botOf, DeliveryAttempts, type SendPorts, type StartedMessage } from './delivery-attempt.ts'
 import { isPaused } from './foresight.ts'
-import { type LinePlace, SendLines } from './lines.ts'
+import { type QueuedSend, SendLines } from './lines.ts'
 import type { SendCaller } from './media-files.ts'
 import type { SendPiece } from './plan.ts'
 import {
@@ -39,7 +39,7 @@ interface ImmediateEntry {
   /** Read together with `bot`. */
   token: string | undefined
   pieces: readonly SendPiece[]
-  line: LinePlace
+  line: QueuedSend
   /** Its first message, if the commit that enqueued it also began it. */
   started: StartedMessage | undefined
 }

@@ -14,7 +14,7 @@ import { toml } from './toml.ts'
 export type SettingsScope = 'user' | 'project'
 
 /** How a client reaches svc: by a command, or by a URL. */
-export type Server =
+export type McpTarget =
   | { readonly command: readonly string[] }
   | {
       readonly url: string
@@ -25,7 +25,7 @@ export type Server =
     }
 
 /** Returns the server with a consumer: messages are read at the position of that name. */
-export function withConsumer(server: Server, consumer: string | undefined): Server {
+export function withConsumer(server: McpTarget, consumer: string | undefined): McpTarget {
   if (consumer === undefined) return server
   const words = ['--consumer', consumer]
   return 'command' in server
@@ -46,7 +46,7 @@ export interface Client {
   /** Path of the servers in the settings. `settings` is the content of the file. */
   serversPath(settings: unknown): readonly string[]
   /** Returns the entry of a server, and further edits that it needs. */
-  toEntry(server: Server, name: string): { value: object; also?: readonly Edit[] }
+  toEntry(server: McpTarget, name: string): { value: object; also?: readonly Edit[] }
   /** Further paths to remove with a server. */
   furtherPaths?(name: string): readonly Step[][]
   /** True if the client does not substitute variables: the user writes the token into the entry. */
@@ -67,7 +67,7 @@ const programFolder = ({ platform, home, appData, xdgConfig }: UserFolders): str
 
 const toStdio = ([command, ...args]: readonly string[]) => ({ command, args })
 /** The bridge as a command, with an empty SVC_TOKEN for the user to fill in if a token is needed. */
-const toBridge = ({ bridge, tokenVariable }: Extract<Server, { url: string }>) => ({
+const toBridge = ({ bridge, tokenVariable }: Extract<McpTarget, { url: string }>) => ({
   ...toStdio(bridge),
   ...(tokenVariable !== undefined && { env: { SVC_TOKEN: '' } }),
 })

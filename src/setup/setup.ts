@@ -6,7 +6,7 @@ import { basename, join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { fileExists } from '../platform/files.ts'
-import { type Client, type Server, type SettingsScope, withConsumer } from './clients.ts'
+import { type Client, type McpTarget, type SettingsScope, withConsumer } from './clients.ts'
 import {
   type Edit,
   isSameSettings,
@@ -24,7 +24,7 @@ export interface SetupRequest {
   readonly scope: SettingsScope
   /** Name of the entry. */
   readonly name: string
-  readonly server: Server
+  readonly server: McpTarget
   /** Consumer of the entry. An existing entry of svc keeps its own consumer, unless `isChosen` is true. */
   readonly consumer?: { readonly name: string; readonly isChosen: boolean }
   /** Command of the prompt hook. With it the hook is added too, or removed if it exists. */

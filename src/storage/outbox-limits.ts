@@ -78,7 +78,7 @@ export const begunOf = (
 const keptMs = 60 * 60_000
 
 /** Returns the time up to which slots may be removed. */
-export const oldSlotsAt = (now: number, pace: Exclude<SendRules['pace'], 'off'>): number =>
+export const slotsEndBefore = (now: number, pace: Exclude<SendRules['pace'], 'off'>): number =>
   now - Math.max(pace.windowMs, keptMs)
 
 /** @throws SvcError `quota_exhausted` if too many messages would wait for one user */

@@ -4,7 +4,7 @@ import {
   createMediaItem,
   createOutgoingMessage,
   createTextItem,
-  sentKindOf,
+  kindAsSentOf,
   type UploadedMedia,
   uploadTypeOf,
   withContextToken,
@@ -41,7 +41,7 @@ describe('mediaItem has the shapes of the official client', () => {
 test('upload types are not item types, and voice is uploaded as a file', () => {
   const kinds: MediaKind[] = ['image', 'video', 'file', 'voice']
   expect(kinds.map(uploadTypeOf)).toEqual([1, 2, 3, 3])
-  expect(kinds.map(sentKindOf)).toEqual(['image', 'video', 'file', 'file'])
+  expect(kinds.map(kindAsSentOf)).toEqual(['image', 'video', 'file', 'file'])
 })
 
 test('a message carries one item, and only the tokens there are', () => {

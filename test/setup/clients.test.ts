@@ -14,7 +14,7 @@ import {
 } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { UserFolders } from '../../src/config.ts'
-import { type Client, clients, type Server } from '../../src/setup/clients.ts'
+import { type Client, clients, type McpTarget } from '../../src/setup/clients.ts'
 import { valueAt } from '../../src/setup/edit.ts'
 import { answerSeconds } from '../../src/setup/hook.ts'
 import { preview, type SetupRequest, setUp, takeBack, toLastingCommand } from '../../src/setup/setup.ts'
@@ -28,10 +28,10 @@ beforeEach(() => {
 
 const program = '/opt/my tools/svc'
 const args = ['mcp', '-t', 'stdio', '-d', '/data']
-const local: Server = { command: [program, ...args] }
+const local: McpTarget = { command: [program, ...args] }
 const url = 'http://10.0.0.5:8000/mcp'
 const bridgeArgs = ['mcp', '-t', 'stdio', '--url', url]
-const remote: Server = { url, bridge: [program, ...bridgeArgs], tokenVariable: 'MY_TOKEN' }
+const remote: McpTarget = { url, bridge: [program, ...bridgeArgs], tokenVariable: 'MY_TOKEN' }
 
 const foldersOf = (more: Partial<UserFolders> = {}): UserFolders => ({
   home,

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { clients, type Server } from '../../src/setup/clients.ts'
+import { clients, type McpTarget } from '../../src/setup/clients.ts'
 import { setUp } from '../../src/setup/setup.ts'
 import { type Ended, ended, type RunOptions } from './ended.ts'
 
@@ -18,7 +18,7 @@ export interface Run {
    * How the agent reaches svc: the command of an MCP server over stdio, or a running service and the
    * command of a bridge.
    */
-  readonly server: Server
+  readonly server: McpTarget
 }
 
 export interface Program {

@@ -9,7 +9,7 @@ import { quoteForShell } from '../../platform/format.ts'
 import { bypassProxyForLoopback } from '../../platform/process.ts'
 import { isLoopback } from '../../platform/serve.ts'
 import { readKeyFile } from '../../server/token.ts'
-import { type Client, clients, type Server } from '../../setup/clients.ts'
+import { type Client, clients, type McpTarget } from '../../setup/clients.ts'
 import { preview, type SetupRequest, type SetupResult, setUp, takeBack } from '../../setup/setup.ts'
 import { canWake, describeTrial, describeWake } from '../../setup/wake.ts'
 import type { KnownNames } from '../../storage/inspection.ts'
@@ -273,7 +273,7 @@ function serverOf(
   options: readonly string[],
   keyFile: string | undefined,
   command: Command,
-): Server {
+): McpTarget {
   if (url === undefined) {
     if (tokenEnv)
       throw badArgument('--token-env', 'expected together with --url', {

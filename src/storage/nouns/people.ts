@@ -177,7 +177,7 @@ function createPeople(
     erased.keys.push(...ids)
   }
 
-  /** A grant that names nobody else is left with nobody. */
+  /** A grant whose only user was erased keeps an empty list, which matches nobody. */
   const narrow = (table: GrantTable, { id, grant, without }: Granted): Sql[] => [
     ...dialect.expect(sql`(SELECT "grant" FROM ${constantSql(table)} WHERE id = ${id}) = ${grant}`),
     sql`UPDATE ${constantSql(table)} SET "grant" = ${without} WHERE id = ${id}`,

@@ -3,7 +3,7 @@
  * with one statement, decides for one call after another, and writes with one script, which fails if a lane has changed
  * since. So a process does not lose against itself, and locks the head of the log rarely.
  *
- * In a group, enqueues are decided before settlements: these end what those count.
+ * It decides all enqueues of a group first, because a settlement ends entries that an enqueue has to count.
  */
 import type { SendRules } from '../../model/admission.ts'
 import { isSvcError } from '../../model/error.ts'

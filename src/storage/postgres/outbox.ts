@@ -1,4 +1,4 @@
-/** The outbox: its parts behind one face, and what is done to calls while no process sends them. */
+/** Implements `OutboxStore` by its parts, and changes calls that no process sends at the moment. */
 import type { SendRules, Verdict } from '../../model/admission.ts'
 import { joinSql, sql } from '../../platform/sql.ts'
 import type { SentMessage } from '../messages.ts'

@@ -41,7 +41,7 @@ export function markOf({ fingerprint, text, title = '' }: Notice): string {
   return (fingerprint === undefined ? 't' : 'f') + hash.slice(0, 40)
 }
 
-/** Names a notice in a line or a count. */
+/** Returns a short name for a notice: its title, first line or file name. Lines and counts show it. */
 export const nameOf = ({ media, text, title }: Notice): string =>
   cut(
     (title?.trim() || text.trim().split('\n')[0] || media?.file_name || '–').replace(/\s+/g, ' '),

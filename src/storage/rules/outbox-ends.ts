@@ -95,8 +95,7 @@ export function end<L extends LaneFacts>(
 }
 
 /**
- * Ends what nobody ends: parts in flight become unknown. If its caller waits no more, all of them, and the rest is never
- * sent.
+ * Marks the given parts in flight unknown. If the caller is gone, marks all parts in flight and refuses the waiting ones.
  *
  * @param lost ids of parts that will not be settled
  * @returns how many of these parts became unknown

@@ -7,7 +7,7 @@ import type { SentStatus } from '../../model/message.ts'
 import type { Counter } from '../../model/session.ts'
 import type { SentMessage } from '../messages.ts'
 import type { EndReason, EntryPart, NewEntry, OutboxLane, StoredEntry } from '../outbox.ts'
-import { oldSlotsAt } from '../outbox-limits.ts'
+import { slotsEndBefore } from '../outbox-limits.ts'
 import { toSearchableText } from '../search-text.ts'
 
 /** A lane as it was read. Engines add what they need to write it. */
@@ -192,7 +192,7 @@ export class OutboxPlan<L extends LaneFacts = LaneFacts> {
   takeSlot(lane: L, taken: number, { pace, patienceMs }: SendRules): void {
     if (pace === 'off') return
     this.relyOnSession(lane)
-    this.slots.push({ lane, taken, old: oldSlotsAt(this.now, pace), late: this.now + patienceMs })
+    this.slots.push({ lane, taken, old: slotsEndBefore(this.now, pace), late: this.now + patienceMs })
   }
 
   /** Gives back a slot in which nothing was sent. Later slots stay where they are. */

@@ -1,4 +1,4 @@
-/** Prepares a store that comes from a backup: nothing in it goes on by itself, and no process has anything of it. */
+/** Prepares a store that comes from a backup: pauses webhooks, holds queued sends, clears every claim by a process. */
 import { badArgument } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { silentLog } from '../../platform/log.ts'

@@ -11,7 +11,7 @@ import type { Log } from '../../../platform/log.ts'
 import { looksSealed, type Sealer } from '../../../platform/sealing.ts'
 import { mapContext, mapContextToken } from '../../sealed-places.ts'
 import type { Contact, ContextStore } from '../../state.ts'
-import type { SessionFiles, SessionLog } from './sessions.ts'
+import type { SessionFiles, SessionRows } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { toJsonText } from './token-file.ts'
 
@@ -32,9 +32,9 @@ const spareUsers = 100
 const keptMs = 1000
 
 export class ContextFiles implements ContextStore {
-  readonly #rows: SessionLog | undefined
+  readonly #rows: SessionRows | undefined
   /** Store of the contexts that do not fit into the file. */
-  readonly #archive: SessionLog['contexts'] | undefined
+  readonly #archive: SessionRows['contexts'] | undefined
   /** Whether contexts in the archive outlive the process; otherwise the file has all users. */
   readonly #isDurable: boolean
   readonly #sessions: SessionFiles
@@ -50,7 +50,7 @@ export class ContextFiles implements ContextStore {
     sessions: SessionFiles
     log: Log
     sealer: Sealer
-    rows: SessionLog | undefined
+    rows: SessionRows | undefined
   }) {
     const { sealer } = options
     this.#sealer = sealer

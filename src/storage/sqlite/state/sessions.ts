@@ -53,11 +53,11 @@ const readProblems = [
 ] as const
 
 /** Data in the message log that belongs to a session and changes with its folder. */
-export type SessionLog = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'joins'>
+export type SessionRows = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'joins'>
 
 export class SessionFiles implements SessionStore {
   readonly #dir: string
-  readonly #rows: SessionLog | undefined
+  readonly #rows: SessionRows | undefined
   readonly #lock: Pick<FileLock, 'run'>
   readonly #log: Log
   readonly #files: JsonFiles<TokenFile>
@@ -92,7 +92,7 @@ export class SessionFiles implements SessionStore {
     lock: Pick<FileLock, 'run'>
     log: Log
     sealer: Sealer
-    rows?: SessionLog | undefined
+    rows?: SessionRows | undefined
   }) {
     const { sealer } = options
     this.#dir = options.dir

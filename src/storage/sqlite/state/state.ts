@@ -13,7 +13,7 @@ import type { State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
 import { forgetUser } from './forget-user.ts'
 import { LoginFiles } from './login-files.ts'
-import { SessionFiles, type SessionLog } from './sessions.ts'
+import { SessionFiles, type SessionRows } from './sessions.ts'
 import { SignInFile } from './sign-ins.ts'
 import { translateErrors } from './token-file.ts'
 
@@ -59,7 +59,7 @@ export function openState(options: {
   log: Log
   /** By default secrets stay as they are. */
   sealer?: Sealer
-  rows?: SessionLog
+  rows?: SessionRows
 }): FileState {
   const { lock, log, rows, sealer = noSealer } = options
   const sessions = new SessionFiles({ ...options, sealer })

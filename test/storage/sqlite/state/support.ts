@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type FileLock, openLock } from '../../../../src/platform/lock.ts'
 import { createLog } from '../../../../src/platform/log.ts'
-import type { SessionLog } from '../../../../src/storage/sqlite/state/sessions.ts'
+import type { SessionRows } from '../../../../src/storage/sqlite/state/sessions.ts'
 import { type FileState, openState } from '../../../../src/storage/sqlite/state/state.ts'
 import { startProcess } from '../support.ts'
 
@@ -14,7 +14,7 @@ export interface TestState extends FileState, AsyncDisposable {
   readonly lines: string[]
 }
 
-export async function openTestState(options: { dir?: string; rows?: SessionLog } = {}): Promise<TestState> {
+export async function openTestState(options: { dir?: string; rows?: SessionRows } = {}): Promise<TestState> {
   const dir = options.dir ?? (await mkdtemp(join(tmpdir(), 'svc-state-')))
   const lock = await openLock(join(dir, '.data.lock'))
   const lines: string[] = []
