@@ -118,8 +118,6 @@ export interface Dialect {
   readonly greatest: Sql
   /** JOIN of tables in the order in which they are written. */
   readonly inOrderJoin: Sql
-  /** Column that orders rows as they were added, in a table without an id that grows. */
-  readonly nth: Sql
   /** Column that every write of a row changes, as text, for `expect`. */
   readonly version: Sql
 }

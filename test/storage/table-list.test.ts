@@ -5,6 +5,7 @@ import { sql } from '../../src/platform/sql.ts'
 import { openDatabase } from '../../src/platform/sqlite.ts'
 import { migrate } from '../../src/storage/sqlite/migrations.ts'
 import { copiedTables, type StoreTable, storeTables } from '../../src/storage/table-list.ts'
+import { tableShapes } from '../../src/storage/tables.ts'
 import { newDatabase } from '../support/databases.ts'
 import { isPostgresThere } from '../support/postgres.ts'
 import { onEach } from './engines.ts'
@@ -12,47 +13,52 @@ import { bot, message, type Opened, open, outgoing, sending } from './support.ts
 
 const split = (text = '') => text.split(/\s+/).filter(word => word !== '')
 
+type Columns = Pick<StoreTable, 'name' | 'columns'>
+
 /** `table.column` for some columns of each table. */
-const placesOf = (tables: readonly StoreTable[], columnsOf: (table: StoreTable) => readonly string[]) =>
+const placesOf = <T extends Columns>(tables: readonly T[], columnsOf: (table: T) => readonly string[]) =>
   tables.flatMap(table => columnsOf(table).map(column => `${table.name}.${column}`)).sort()
 
-describe('every column of an engine is in the list, and the engine has what a copy moves', () => {
+describe('every table of an engine is in the list, and the engine has the columns of both and what a copy moves', () => {
   const check = (real: readonly string[], other: StoreTable['only'], made: readonly string[]) => {
-    const tables = storeTables.filter(({ only }) => only !== other)
-    const listed = placesOf(tables, ({ columns, left }) => [...columns, ...split(left)])
-    expect(real.filter(place => !listed.includes(place))).toEqual([])
-    const copied = placesOf(copiedTables, ({ columns }) => columns)
-    expect(copied.filter(place => !real.includes(place))).toEqual([...made])
-    const isIn = (table: StoreTable) => real.some(place => place.startsWith(`${table.name}.`))
-    expect(tables.filter(table => !isIn(table))).toEqual([])
+    const tables = storeTables.filter(({ only }) => only !== other).map(({ name }) => name)
+    expect([...new Set(real.map(place => place.split('.')[0]!))].sort()).toEqual(tables.sort())
+    const shapes = [...tableShapes].map(([name, { columns }]) => ({ name, columns }))
+    const wanted = [...shapes, ...copiedTables].flatMap(table => placesOf([table], ({ columns }) => columns))
+    expect([...new Set(wanted)].filter(place => !real.includes(place))).toEqual([...made])
   }
 
   test('SQLite', async () => {
     const db = await openDatabase(':memory:')
     migrate(db)
-    const found = db.all<{ place: string }>`SELECT t.name || '.' || c.name AS place
+    const found = db.all<{ name: string; place: string; pk: number }>`SELECT t.name, c.pk,
+        t.name || '.' || c.name AS place
       FROM pragma_table_list t, pragma_table_info(t.name) c
-      WHERE t.schema = 'main' AND t.type <> 'shadow' AND t.name NOT LIKE 'sqlite_%'`
+      WHERE t.schema = 'main' AND t.type <> 'shadow' AND t.name NOT LIKE 'sqlite_%' ORDER BY t.name, c.pk`
     db.close()
-    // A row has a number, also where no column has it; a context has when its user was first seen.
+    // A context has when its user was first seen.
     check(
       found.map(({ place }) => place),
       'postgres',
-      ['access_key.nth', 'outbox_lane.first_seen', 'webhook.nth'],
+      ['outbox_lane.first_seen'],
     )
+    const keys = found.filter(({ name, pk }) => pk > 0 && tableShapes.has(name)).map(({ place }) => place)
+    const shapes = [...tableShapes].map(([name, { key }]) => ({ name, columns: key }))
+    expect(keys.sort()).toEqual(placesOf(shapes, ({ columns }) => columns))
   })
 
   test.skipIf(!isPostgresThere())('PostgreSQL', async () => {
     await using database = await newDatabase()
     const connection = await connectPg({ url: database.url, name: 'tests', answerMs: 60_000 })
-    const found = await connection.all<{ place: string }>(sql`SELECT table_name || '.' || column_name AS place
-      FROM information_schema.columns WHERE table_schema = 'svc'`)
+    const found = await connection.all<{ place: string; type: string }>(sql`SELECT data_type AS type,
+      table_name || '.' || column_name AS place FROM information_schema.columns WHERE table_schema = 'svc'`)
     connection.destroy()
     check(
       found.map(({ place }) => place),
       'sqlite',
       [],
     )
+    expect(found.filter(({ type }) => type === 'integer')).toEqual([])
   })
 })
 

@@ -3,8 +3,8 @@ import type { Database, SqlValue } from '../../platform/sqlite.ts'
 import type { StoreRow, StoreTable } from '../../storage/table-list.ts'
 import { pageCharacters, pageRows } from './side.ts'
 
-/** Returns the name of a column in messages.db. */
-export const columnOf = (column: string): string => (column === 'nth' ? 'rowid' : `"${column}"`)
+/** Returns the name of a column in SQL. */
+export const quoted = (column: string): string => `"${column}"`
 
 /** Columns of a lane in messages.db that stand for others. */
 const ownLaneColumns: ReadonlyMap<string, string> = new Map([['first_seen', 'context, token_at']])
@@ -18,9 +18,9 @@ export function readPage(
   const isLane = name === 'outbox_lane'
   const selected = columns.map(
     column =>
-      (isLane && ownLaneColumns.get(column)) || `${owners?.[column] ?? columnOf(column)} AS "${column}"`,
+      (isLane && ownLaneColumns.get(column)) || `${owners?.[column] ?? quoted(column)} AS "${column}"`,
   )
-  const order = key.length === 0 ? ['rowid'] : key.map(columnOf)
+  const order = key.length === 0 ? ['rowid'] : key.map(quoted)
   const values: SqlValue[] =
     last === undefined ? [] : key.length === 0 ? [last.rowid] : key.map(one => last[one])
   const behind = last === undefined ? '' : `WHERE (${order.join()}) > (${order.map(() => '?').join()})`

@@ -21,7 +21,7 @@ import { openStorage } from '../../storage/sqlite/open.ts'
 import { openSealer, writeSecretState } from '../../storage/sqlite/secret-state.ts'
 import { openState } from '../../storage/sqlite/state/state.ts'
 import { copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
-import { addKey, columnOf, keyOf, readPage } from './directory-rows.ts'
+import { addKey, keyOf, quoted, readPage } from './directory-rows.ts'
 import { writerOf } from './directory-writer.ts'
 import {
   type CopiedAccount,
@@ -238,7 +238,7 @@ class DirectorySide implements CopySide {
     return new Map(
       copiedTables.flatMap(({ name, numbered }) => {
         if (numbered === undefined) return []
-        const column = columnOf(numbered)
+        const column = quoted(numbered)
         const { n } = this.#db.one<{ n: number }>(
           `SELECT max(coalesce((SELECT max(${column}) FROM ${name}), 0),
             coalesce((SELECT seq FROM sqlite_sequence WHERE name = ?), 0)) AS n`,

@@ -13,7 +13,7 @@ import { readContents, sessionFolders } from '../../storage/sqlite/directory-cla
 import { migrate } from '../../storage/sqlite/migrations.ts'
 import { toJsonText } from '../../storage/sqlite/state/token-file.ts'
 import type { StoreRow } from '../../storage/table-list.ts'
-import { columnOf, keyOf } from './directory-rows.ts'
+import { keyOf, quoted } from './directory-rows.ts'
 import type { CopiedAccount, CopySide, CopyTarget, TargetState } from './side.ts'
 
 /** Number of users in a contexts.json, who wrote last. The others are in their lanes. */
@@ -44,8 +44,8 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
       })
     },
     async readLast({ key, name }) {
-      const columns = key.map(column => `${columnOf(column)} AS "${column}"`).join()
-      const order = key.map(column => `${columnOf(column)} DESC`).join()
+      const columns = key.map(column => `${quoted(column)} AS "${column}"`).join()
+      const order = key.map(column => `${quoted(column)} DESC`).join()
       return db.get<StoreRow>(`SELECT ${columns} FROM ${name} ORDER BY ${order} LIMIT 1`)
     },
     async clear({ name }) {
@@ -59,7 +59,7 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
     async write(table, rows) {
       const { columns, name } = table
       const own = name === 'outbox_lane' ? laneColumnsOf(columns) : columns
-      const insert = `INSERT INTO ${name} (${own.map(columnOf).join()}) VALUES (${own.map(() => '?').join()})`
+      const insert = `INSERT INTO ${name} (${own.map(quoted).join()}) VALUES (${own.map(() => '?').join()})`
       db.transaction(() => {
         for (const row of rows) {
           const values = name === 'outbox_lane' ? toLane(row) : row

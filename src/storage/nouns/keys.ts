@@ -72,14 +72,13 @@ export function* refuseRevoked(dialect: Dialect, made_by: string | undefined): R
 
 export function createKeys(context: NounContext): Noun<Keys> {
   const { clock, dialect, keyChanges } = context
-  const { nth } = dialect
   const list = (rest: Sql): Routine<KeyRow[]> =>
     readAll(sql`SELECT id, name, hash, replaced_hash, replaced_until, "grant", can, made_by, created_at, expires_at,
       revoked_at, last_used_at, last_address, revision FROM access_key ${rest}`)
 
   /** The key that was added last is never removed, so its number says whether another one was added. */
   const expectNoMore = (all: readonly MadeRow[]) =>
-    dialect.expect(sql`(SELECT coalesce(max(${nth}), 0) FROM access_key) = ${all.at(-1)?.added ?? 0}`)
+    dialect.expect(sql`(SELECT coalesce(max(nth), 0) FROM access_key) = ${all.at(-1)?.added ?? 0}`)
 
   const listExpired = function* (at: number): Routine<string[]> {
     const rows = yield* readAll<{ id: string }>(sql`SELECT id FROM access_key
@@ -90,7 +89,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
   /** Ends keys and those that they made. @returns ids of the keys that had not been revoked */
   function* end(tops: readonly string[], at: number): Routine<string[]> {
     const all = yield* readAll<MadeRow & { revoked_at?: number }>(
-      sql`SELECT id, made_by, ${nth} AS added, revoked_at FROM access_key ORDER BY ${nth}`,
+      sql`SELECT id, made_by, nth AS added, revoked_at FROM access_key ORDER BY nth`,
     )
     const ending = listBelow(all, ...tops)
     const ids = all.flatMap(key => (key.revoked_at === undefined && ending.has(key.id) ? [key.id] : []))
@@ -98,7 +97,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
     const makers = makersOf(ids)
     const ofThese = sql`disabled IS NULL AND ${dialect.isOneOf(sql`made_by`, makers)}`
     const webhooks = yield* readHeld<{ id: string; url: string }>(
-      sql`SELECT id, url FROM webhook WHERE ${ofThese} ORDER BY created_at, ${nth}`,
+      sql`SELECT id, url FROM webhook WHERE ${ofThese} ORDER BY created_at, nth`,
     )
     const asks = yield* context.changeEntries(isQueuedBy(dialect, makers), (found, plan) =>
       askAgain(found, at + askLifeMs, plan),
@@ -152,7 +151,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       },
 
       *list() {
-        return (yield* list(sql`ORDER BY created_at, ${nth}`)).map(keyOf)
+        return (yield* list(sql`ORDER BY created_at, nth`)).map(keyOf)
       },
 
       *get(id): Routine<StoredKey | undefined> {
@@ -161,7 +160,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       },
 
       *listChangedSince(revision) {
-        const rows = yield* list(sql`WHERE revision > ${revision} ORDER BY revision, ${nth}`)
+        const rows = yield* list(sql`WHERE revision > ${revision} ORDER BY revision, nth`)
         return { keys: rows.map(keyOf), revision: rows.at(-1)?.revision ?? revision }
       },
 
@@ -171,9 +170,9 @@ export function createKeys(context: NounContext): Noun<Keys> {
         yield { hold: keyChanges.row }
         const all = yield* readAll<
           MadeRow & { has_name: unknown }
-        >(sql`SELECT id, made_by, ${nth} AS added, name = ${name}
+        >(sql`SELECT id, made_by, nth AS added, name = ${name}
           AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${clock.now()}) AS has_name
-          FROM access_key ORDER BY ${nth}`)
+          FROM access_key ORDER BY nth`)
         const maker = keyOfMaker(made_by)
         if (maker !== undefined && familyOf(all, maker).size > maxKeysBelow) throw tooManyKeysError()
         const seen = maker === undefined ? undefined : listBelow(all, maker)
@@ -204,7 +203,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
 
       *prune(before) {
         const removed = yield* write(sql`DELETE FROM access_key WHERE id IN (SELECT id FROM access_key k
-          WHERE revoked_at < ${before} AND ${nth} < (SELECT max(${nth}) FROM access_key)
+          WHERE revoked_at < ${before} AND nth < (SELECT max(nth) FROM access_key)
             AND revision < (SELECT max(revision) FROM access_key)
             AND NOT EXISTS (SELECT 1 FROM webhook w WHERE w.made_by IN ('key:' || k.id, 'panel:' || k.id))
           LIMIT ${pruneStep}) RETURNING id`)

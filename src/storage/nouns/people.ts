@@ -150,7 +150,7 @@ function createPeople(
   function* eraseFromGrants({ erased, hash, user }: Erasure): Routine<void> {
     const own = sql`(SELECT id FROM webhook WHERE peer = ${user})`
     const webhooks = yield* readAll<{ id: string }>(
-      sql`SELECT id FROM webhook WHERE peer = ${user} ORDER BY ${dialect.nth}`,
+      sql`SELECT id FROM webhook WHERE peer = ${user} ORDER BY nth`,
     )
     const scoped = yield* readGrants('webhook', user)
     const keys = yield* readGrants('access_key', user)
@@ -158,7 +158,7 @@ function createPeople(
     const renamed = sql`replace(name, ${user}, ${hash})`
     yield* write(
       // All endpoints, before their lanes: those who deliver lock them in this order.
-      ...dialect.lock(sql`SELECT FROM webhook ORDER BY ${dialect.nth}`),
+      ...dialect.lock(sql`SELECT FROM webhook ORDER BY nth`),
       ...dialect.expect(sql`(SELECT count(*) FROM webhook WHERE peer = ${user}) = ${webhooks.length}`),
       ...scoped.flatMap(one => narrow('webhook', one)),
       sql`DELETE FROM webhook_lane WHERE webhook IN ${own}`,
@@ -185,7 +185,7 @@ function createPeople(
 
   function* readGrants(table: GrantTable, user: string): Routine<Granted[]> {
     const rows = yield* readAll<Omit<Granted, 'without'>>(sql`SELECT id, "grant"
-      FROM ${constantSql(table)} WHERE "grant" LIKE '%"users"%' ORDER BY ${dialect.nth}`)
+      FROM ${constantSql(table)} WHERE "grant" LIKE '%"users"%' ORDER BY nth`)
     return rows.flatMap(row => {
       const { users, ...grant } = JSON.parse(row.grant) as { users?: string[] }
       if (!users?.includes(user)) return []

@@ -75,9 +75,7 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
   return {
     verbs: {
       *list() {
-        const rows = yield* readAll<WebhookRow>(
-          sql`SELECT ${columns} FROM webhook ORDER BY created_at, ${dialect.nth}`,
-        )
+        const rows = yield* readAll<WebhookRow>(sql`SELECT ${columns} FROM webhook ORDER BY created_at, nth`)
         return rows.map(opened)
       },
 

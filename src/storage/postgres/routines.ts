@@ -38,7 +38,6 @@ export const postgresDialect: Dialect = {
   least: constantSql('least'),
   greatest: constantSql('greatest'),
   inOrderJoin: constantSql('JOIN'),
-  nth: constantSql('nth'),
   version: constantSql('xmin::text'),
 }
 

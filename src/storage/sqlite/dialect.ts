@@ -23,6 +23,5 @@ export const sqliteDialect: Dialect = {
   least: constantSql('min'),
   greatest: constantSql('max'),
   inOrderJoin: constantSql('CROSS JOIN'),
-  nth: constantSql('rowid'),
   version: constantSql(`''`),
 }
