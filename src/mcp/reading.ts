@@ -18,29 +18,20 @@ const commonSettings = {
     between(
       1000,
       200_000,
-      'Maximum length of the answer as JSON text, in characters; a quote or a line end counts as two. What does not fit waits for the next call. A single longer message is cut, and the answer says how to read on.',
+      'Longest answer, in characters of JSON text. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
       { default: defaultMaxChars },
     ),
   ),
-  format: optional(
-    oneOf(
-      ['concise', 'full'],
-      'concise: users by an alias, and short times; full: every field of each message.',
-      { default: 'concise' },
-    ),
-  ),
+  format: optional(oneOf(['concise', 'full'], 'full: every field of each message.', { default: 'concise' })),
 }
 const settingsOfTool = {
   recv: closed(commonSettings),
   history: closed({
     ...commonSettings,
     text_from: optional(
-      between(
-        0,
-        10_000_000,
-        'Characters to skip at the start of the text of the newest message of the page, as they were read before.',
-        { default: 0 },
-      ),
+      between(0, 10_000_000, 'Characters to skip of the newest message, since they were read before.', {
+        default: 0,
+      }),
     ),
   }),
 }
@@ -89,39 +80,56 @@ export function inputSchemaOf(
     ...(consumer && reader !== undefined && { consumer: { ...consumer, default: reader } }),
     ...(hasAnswerSettings(name) && toJsonSchema(settingsOfTool[name]).properties),
   }
-  return addToDescriptions({ ...inputSchema, properties }, where)
+  return describeInWords({ ...inputSchema, properties }, where)
 }
 
-/** Description of the files that a path may name, by the caller's location. */
-const allowedPaths: Readonly<Record<CallerLocation, string>> = {
-  remote:
-    "It must lie in the service's media root; send other files by POST /media of the service and the upload_id.",
-  anyFile: "Any of this machine, except svc's own files.",
+/**
+ * Returns the schema of an output over MCP: its shape. The description of the tool says what a model must know of
+ * it, and the docs of the route what each field means.
+ */
+export function shapeOf({ description: _description, items, properties, ...schema }: JsonSchema): JsonSchema {
+  return {
+    ...schema,
+    ...(items && { items: shapeOf(items) }),
+    ...(properties && {
+      properties: Object.fromEntries(
+        Object.entries(properties).map(([name, property]) => [name, shapeOf(property)]),
+      ),
+    }),
+  }
+}
+
+/** Description of the folders that `download` may name, by the caller's location. `send` describes its paths once. */
+const allowedFolders: Readonly<Record<CallerLocation, string>> = {
+  remote: "It must lie in the service's media root.",
+  anyFile: "Any of this machine, except svc's own.",
   someFiles: "It must lie in the folder that svc was started in, or in svc's media folder.",
 }
 
 /**
- * Adds bounds, defaults and allowed paths to the descriptions, since Codex gives its model only the
- * descriptions.
+ * Adds bounds, defaults and allowed folders to the descriptions, since Codex gives its model only the
+ * descriptions. Leaves out examples and lengths of strings: `parse` checks them.
  */
-function addToDescriptions(schema: JsonSchema, where: CallerLocation, key = ''): JsonSchema {
-  const { default: usual, description, items, maximum, minimum, properties } = schema
+function describeInWords(
+  { examples: _examples, maxLength: _max, minLength: _min, ...schema }: JsonSchema,
+  where: CallerLocation,
+  key = '',
+): JsonSchema {
+  const { anyOf, default: usual, description, items, maximum, minimum, properties } = schema
   const sentences = [
     description,
     minimum !== undefined && maximum !== undefined ? `From ${minimum} to ${maximum}.` : undefined,
     usual !== undefined && usual !== '' ? `Default: ${usual}.` : undefined,
-    /^(path|save_dir)$|_path$/.test(key) ? allowedPaths[where] : undefined,
+    key === 'save_dir' ? allowedFolders[where] : undefined,
   ].filter(Boolean)
   return {
     ...schema,
     ...(sentences.length > 0 && { description: sentences.join(' ') }),
-    ...(items && { items: addToDescriptions(items, where) }),
+    ...(anyOf && { anyOf: anyOf.map(({ type }) => ({ type })) }),
+    ...(items && { items: describeInWords(items, where) }),
     ...(properties && {
       properties: Object.fromEntries(
-        Object.entries(properties).map(([name, property]) => [
-          name,
-          addToDescriptions(property, where, name),
-        ]),
+        Object.entries(properties).map(([name, property]) => [name, describeInWords(property, where, name)]),
       ),
     }),
   }

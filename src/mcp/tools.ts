@@ -25,7 +25,7 @@ import { McpCall } from './call.ts'
 import { confirmSend } from './confirm.ts'
 import { contentBlocksOf, inlineMediaBytes, maxCounted, readAll, toolsWithOutsideContent } from './content.ts'
 import { callOperation, type McpContext } from './context.ts'
-import { inputSchemaOf, readGiven, splitArguments } from './reading.ts'
+import { inputSchemaOf, readGiven, shapeOf, splitArguments } from './reading.ts'
 
 /** Key in `_meta` of an error result for its problem object. */
 const problemKey = 'svc/problem'
@@ -76,12 +76,16 @@ export function addTools(server: McpServer, context: McpContext): void {
 
 /** Returns the hints of a tool for clients that ask their user before some calls. */
 const annotationsOf = (tool: Tool): ToolAnnotations => ({
-  title: tool.title,
-  readOnlyHint: tool.effect === 'read',
-  destructiveHint: tool.effect === 'destroy',
-  // A tool that only changes settings of this machine has the same effect when it is called twice.
-  idempotentHint: tool.effect !== 'write' || tool.machineOnly === true,
   openWorldHint: !tool.machineOnly,
+  // The other hints mean nothing for a tool that only reads.
+  ...(tool.effect === 'read'
+    ? { readOnlyHint: true }
+    : {
+        readOnlyHint: false,
+        destructiveHint: tool.effect === 'destroy',
+        // A tool that only changes settings of this machine has the same effect when it is called twice.
+        idempotentHint: tool.effect !== 'write' || tool.machineOnly === true,
+      }),
 })
 
 /**
@@ -97,9 +101,11 @@ const hasStructuredContent = ({ name }: Tool, { structured }: McpContext) =>
  * `result`.
  */
 const structuredSchema = ({ outputSchema }: Tool): JsonSchema =>
-  outputSchema.type === 'array'
-    ? { type: 'object', properties: { result: outputSchema }, required: ['result'] }
-    : outputSchema
+  shapeOf(
+    outputSchema.type === 'array'
+      ? { type: 'object', properties: { result: outputSchema }, required: ['result'] }
+      : outputSchema,
+  )
 
 /**
  * Returns a result as structured content. Control characters are escaped, since models read it; a path stays

@@ -3,10 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { integer, oneOf, optional, text } from './shapes.ts'
 
 /** Which digest of a file to compute; none by default. */
-export const DigestChoice = oneOf(
-  ['sha256'],
-  'Also compute the SHA-256 of the content. Large files then take longer.',
-)
+export const DigestChoice = oneOf(['sha256'], 'Also compute the SHA-256, which takes longer.')
 /** The result of `DigestChoice`. */
 const Sha256 = optional(text('SHA-256 of the content, in hexadecimal; only when requested with digest.'))
 

@@ -11,36 +11,42 @@ import { Offset, RowId, Time } from './schema.ts'
 /** Filters for messages, and which page of the matches to return. */
 export const HistoryInput = closed({
   user_id: optional(
-    bounded(512, 'Only messages from or to this user: the id, or the name that people gave to the user.', {
-      examples: [exampleUser],
-    }),
+    bounded(
+      512,
+      'Id of a user, or the name that people gave to the user: only messages from or to this user.',
+      {
+        examples: [exampleUser],
+      },
+    ),
   ),
   bot_id: optional(bounded(512, 'Only messages of this bot account.')),
   session: optional(bounded(200, 'Only messages of this session.')),
-  msg_type: optional(withDescription(MessageKind, 'Only messages whose first item is of this kind.')),
-  direction: optional(withDescription(Direction, 'received: from users; sent: by the bot.')),
+  msg_type: optional(withDescription(MessageKind, 'Kind of the first item.')),
+  direction: optional(withDescription(Direction, 'received: from users.')),
   since: optional(
-    Time('Only messages since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+    Time('From this time on: Unix milliseconds or ISO 8601, no zone = UTC.', {
       examples: [1767225600000, '2026-01-01T00:00:00+08:00'],
     }),
   ),
   until: optional(
-    Time('Only messages before this time (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.', {
+    Time('Before this time, in the same forms.', {
       examples: ['2026-01-02'],
     }),
   ),
   text_contains: optional(
     bounded(
       1000,
-      'Part of the text, of a file name or of the transcript of a voice message. Taken literally, in any script; the case of A to Z does not matter.',
+      'Part of the text, of a file name or of the transcript of a voice message, taken literally; the case of A to Z does not matter.',
       { examples: ['你好', '100%'] },
     ),
   ),
-  limit: optional(between(1, 200, 'Maximum number of messages to return.', { default: 50 })),
-  offset: optional(
-    Offset('Number of matches to skip, from the newest. To skip more than 10,000, page with `before`.'),
+  limit: optional(between(1, 200, 'Most messages to return.', { default: 50 })),
+  offset: optional(Offset('Matches to skip, from the newest; `before` pages better.')),
+  before: optional(
+    RowId(
+      'Row id: only messages before it. Pass `next_before` of the previous page, which stays right while new messages arrive.',
+    ),
   ),
-  before: optional(RowId('Row id: only messages before it. Use `next_before` of the previous page.')),
 })
 
 export const history = defineTool({
@@ -48,9 +54,9 @@ export const history = defineTool({
   title: 'Search message history',
   effect: 'read',
   right: 'history',
-  description: `Searches old conversations: finds stored messages (chat history) of WeChat (Weixin, 微信), received and sent, newest first. All filters must match. To page, pass \`next_before\` of one page as \`before\` of the next: it is correct while new messages arrive and reaches every message, which \`offset\` does not.
+  description: `Searches old conversations: finds stored messages (chat history) of WeChat (Weixin, 微信), received and sent, newest first. All filters must match.
 
-The store keeps messages for a limited time (30 days and 100,000 messages unless configured), and only those that passed through this service: WeChat offers bots no history of its own.`,
+Only messages that passed through this service, for a limited time (30 days and 100,000 messages unless configured): WeChat offers bots no history of its own.`,
   input: HistoryInput,
   output: HistoryPage,
   errors: ['session_not_found', 'rate_limited', 'store_unavailable'],

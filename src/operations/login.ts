@@ -12,27 +12,25 @@ export const login = defineTool({
   title: 'Log a session in by QR code',
   effect: 'write',
   right: 'login',
-  description: `Connects a WeChat (Weixin, 微信) account, as a session: a person scans a QR code to log in (sign in). The first call starts the flow and returns a QR code immediately, as \`qr_url\` and as \`qr_text\`, which can be printed and scanned; show it to the owner of the account. Call again with the same session_name to follow: each call returns when the status changes, or after \`timeout\` seconds. Repeat until the status is \`confirmed\`; \`message\` always says what to do next.
+  description: `Connects a WeChat (Weixin, 微信) account, as a session: a person scans a QR code to log in (sign in). The first call returns a QR code at once, as \`qr_url\` and as \`qr_text\`, which can be printed and scanned; show it to the owner of the account. Call again with the same session_name until the status is \`confirmed\`; \`message\` always says what to do next.
 
-\`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was not scanned in time and was already renewed three times; start again. \`already_bound\`: the account belongs to another bot program. WeChat allows one bot per account. Several sessions may log in at the same time; without session_name the call follows the only flow in progress.`,
+\`need_verifycode\`: ask the person for the digits on the phone and call with verify_code. \`expired\`: the code was renewed three times and not scanned; start again. \`already_bound\`: the account belongs to another bot program; WeChat allows one bot per account.`,
   input: closed({
     session_name: optional(
       Type.String({
         maxLength: 200,
         description:
-          'Name of the session: letters of any script, digits, ".", "_", "-"; "" is the session "default". Absent: the session of the only login in progress; if there is none, "default".',
+          'Name of the session: letters of any script, digits, ".", "_", "-"; "" is "default". Absent: the only login in progress, else "default".',
       }),
     ),
-    timeout: optional(seconds(300, 30, 'Longest wait in seconds for a change of status.')),
+    timeout: optional(seconds(300, 30, 'Longest wait for a change of status, in seconds.')),
     force: optional(
       Type.Boolean({ default: false, description: 'Log in again although the session is connected.' }),
     ),
     qr: optional(
-      oneOf(
-        ['text', 'svg', 'png'],
-        'How to draw the QR code: "text" only as qr_text, "svg" or "png" also as an image, in qr_svg or qr_png.',
-        { default: 'text' },
-      ),
+      oneOf(['text', 'svg', 'png'], 'svg and png: also draw the QR code as an image, in qr_svg or qr_png.', {
+        default: 'text',
+      }),
     ),
     verify_code: optional(
       Id('The digits that the phone shows, after need_verifycode.', { examples: ['0417'] }),

@@ -10,7 +10,7 @@ export const logout = defineTool({
   effect: 'destroy',
   right: 'logout',
   machineOnly: true,
-  description: `Disconnects (signs out) a WeChat (Weixin, 微信) account and ends its session: polling stops, and its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use the account again, log in by QR code; users then have to write first.`,
+  description: `Disconnects (signs out) a WeChat (Weixin, 微信) account and ends its session: its credentials and the right to answer its users are deleted from this machine. Messages stay in the history. To use it again, log in by QR code; users then have to write first.`,
   input: closed({
     session_name: optional(
       Type.String({

@@ -10,10 +10,10 @@ export const renameSession = defineTool({
   effect: 'write',
   right: 'rename',
   machineOnly: true,
-  description: `Gives a session another name. It stays connected and keeps its messages and users; if it is the default session, it stays the default. Names are unique, ignoring case.`,
+  description: `Gives a session another name. It stays connected, keeps its messages and users, and stays the default if it was. Names are unique, ignoring case.`,
   input: closed({
     old_name: name('Current name.'),
-    new_name: name('New name: 1 to 64 letters of any script, digits, ".", "_", "-", no leading dot.'),
+    new_name: name('1 to 64 letters of any script, digits, ".", "_", "-", no leading dot.'),
   }),
   output: Type.Object({ success: Type.Boolean(), old_name: Type.String(), new_name: Type.String() }),
   errors: ['session_not_found', 'session_exists', 'store_unavailable'],

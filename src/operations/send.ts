@@ -14,12 +14,12 @@ import { Time } from './schema.ts'
 
 const splitNote = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
-const pathField = (what: string) => optional(bounded(4096, `Path of ${what} on the machine of the service.`))
+const pathField = (what: string) => optional(bounded(4096, `Path of ${what}.`))
 
 export const SendInput = closed({
   to: bounded(
     512,
-    'User id: copy `from_user` of a message that recv returned. Or the name that people gave to the user (`user_name`). The user in the example does not exist.',
+    '`from_user` of a message that recv returned, or the name that people gave to the user (`user_name`).',
     { examples: [exampleUser] },
   ),
   text: optional(text(`Text to send. ${splitNote}`)),
@@ -27,46 +27,41 @@ export const SendInput = closed({
   voice_path: pathField('an audio file (it arrives as a file)'),
   file_path: pathField('any file'),
   video_path: pathField('a video'),
-  file_name: optional(
-    bounded(
-      255,
-      'File name to show for file_path; without file_path, for the only other path. Entries of media have their own.',
-    ),
-  ),
+  file_name: optional(bounded(255, 'File name to show, for file_path or the only other path.')),
   media: optional(
     Type.Array(MediaContent, {
       maxItems: 20,
-      description: 'Media to send, in this order, each from a path, URL, base64 data or upload.',
+      description: 'More media, sent in this order.',
     }),
   ),
   session: optional(
     bounded(
       200,
-      'Send from this session. Without it: the session that this user last wrote to, else the first connected one.',
+      'Session to send from. Without it: the one that this user last wrote to, else the first connected one.',
     ),
   ),
   idempotency_key: optional(
     bounded(
       200,
-      'Any text that identifies this message, such as a UUID. A call with the same key within 24 hours sends nothing and returns the result of the first call; with other content it fails. So you can repeat a call that got no answer.',
+      'Any text that identifies this message, such as a UUID, so that you can repeat a call that got no answer: within 24 hours the same key sends nothing and returns the first result; with other content it fails.',
       { examples: ['order-4711-shipped'] },
     ),
   ),
   typing: optional(
     flag(
-      'true: show the user that the bot is typing until the message is sent; without text and media: for some seconds, and nothing is sent and no answer is used. false: never. Without it: only if sending takes long.',
+      'true: show "typing" until the message is sent; without text and media for some seconds, which uses no answer. false: never. Without it: only if sending takes long.',
     ),
   ),
   when_closed: optional(
     oneOf(
       ['fail', 'queue'],
-      'What to do if the message cannot be sent now (window closed, answers used up, too fast, WeChat refuses it). fail: return an error. queue: keep it for up to 7 days, and send it as soon as possible.',
+      'If the message cannot be sent now (window closed, answers used up, too fast, WeChat refuses it). fail: return an error. queue: keep it for up to 7 days (`status` is `queued`) and send it as soon as possible, after earlier ones, texts joined into one message; history shows its status.',
       { default: 'fail' },
     ),
   ),
   send_at: optional(
     Time(
-      'Send it at this time, at most 7 days from now: Unix milliseconds or ISO 8601, no zone = UTC. Until then it waits in the outbox (`status` is `queued`), where it can be cancelled. If it cannot be sent at that time, it goes on waiting as with when_closed "queue"; the result says at once if the window will be closed by then.',
+      'Send it at this time, at most 7 days from now: Unix milliseconds or ISO 8601, no zone = UTC. If it cannot be sent then, it waits on as with when_closed "queue". Until then it can be cancelled.',
       { examples: ['2026-01-31T14:00:00+08:00'] },
     ),
   ),
@@ -139,11 +134,11 @@ export const send = defineTool({
   // The store writes the audit line, together with the message.
   audited: false,
   right: ['send', 'draft'],
-  description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text is sent first, then each media as its own message. All media are uploaded before anything is sent.
+  description: `Replies to somebody on WeChat (Weixin, 微信), a friend or any user who wrote: sends text, media (a photo or picture, a file, a video), or both. The text goes first, then each media as its own message, after all are uploaded.
 
-WeChat allows a bot only to answer: the user must have written first, the answer window is open for about 24 hours after the user's last message, and about 10 answers fit into it. If the window is closed or the answers are used up, the call fails with \`window_closed\` or \`quota_exhausted\`; then stop and wait until the user writes, repeating does not help. \`remaining\` and \`window_expires_at\` in the result say what is left. With \`when_closed\` "queue" such a message waits on disk instead (\`status\` is \`queued\`) and is sent when the user writes, after earlier waiting messages, with texts joined into one message; history shows its status.
+WeChat allows a bot only to answer: the user must have written first, and about 10 answers fit into the window of about 24 hours after the user's last message. Then the call fails with \`window_closed\` or \`quota_exhausted\`: stop and wait until the user writes; repeating does not help. \`remaining\` and \`window_expires_at\` in the result say what is left.
 
-\`accepted\` means that WeChat took the message; WeChat does not say whether it was delivered or read. \`unknown\` means that no answer came and the message may have arrived: check before you repeat it, or send with an \`idempotency_key\`: then repeating never sends twice. There are no groups, and voice arrives as a file.`,
+\`accepted\` means that WeChat took the message, not that it was delivered or read. \`unknown\` means that no answer came and it may have arrived: check before you repeat it, or use an \`idempotency_key\`. There are no groups, and voice arrives as a file.`,
   about: {
     remote:
       'A path must be in the media root of the service; from another machine upload with POST /media, or pass a URL or base64 data. GET /outbox lists the messages that wait.',

@@ -10,9 +10,9 @@ export const sessions = defineTool({
   effect: 'read',
   right: 'sessions',
   machineOnly: true,
-  description: `Lists the WeChat (Weixin, 微信) bot accounts, called sessions, with their status: which are connected, that is logged in. Call it first to see whether any account is logged in, and when send fails with \`not_connected\` or \`session_expired\`.
+  description: `Lists the WeChat (Weixin, 微信) bot accounts, called sessions, with their status. Call it to see whether any account is connected (logged in), and when send fails with \`not_connected\` or \`session_expired\`.
 
-\`expired\` means that WeChat no longer accepts the login; log the same session in again. \`lapsed\` means that WeChat answers but may bring no messages any more; receiving and sending go on. \`muted_since\` means that WeChat may have muted the account: WeChat takes what is sent, but users do not see it.`,
+\`expired\`: WeChat no longer accepts the login; log the same session in again. \`lapsed\`: WeChat answers but may bring no messages any more. \`muted_since\`: WeChat may have muted the account: it takes what is sent, but users do not see it.`,
   input: closed({}),
   output: Type.Array(Session, { description: 'All sessions, including the default session.' }),
   cli: { path: ['sessions'] },

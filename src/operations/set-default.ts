@@ -8,7 +8,7 @@ export const setDefault = defineTool({
   effect: 'write',
   right: 'set_default',
   machineOnly: true,
-  description: `Makes a session the default. logout without a name uses it, and send prefers it for users who never wrote to any session. Answers to a user still go out through the session that the user last wrote to.`,
+  description: `Makes a session the default: for logout without a name, and for messages to users who never wrote. Answers still go out through the session that the user last wrote to.`,
   input: closed({ session_name: bounded(200, 'Name of the session.') }),
   output: Type.Object({ success: Type.Boolean(), default_session: text('The new default session.') }),
   errors: ['session_not_found'],
