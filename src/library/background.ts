@@ -1,14 +1,14 @@
 /** What a program does beside its calls: it receives, runs handlers and iterates, until it closes svc. */
 import { addAbortListener } from 'node:events'
 import { owner } from '../model/principal.ts'
-import { followMessages } from '../operations/reading.ts'
+import { beginReading, followMessages } from '../operations/reading.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals } from '../platform/process.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { type Calls, closedError } from './calls.ts'
 import { type HandlerPorts, MessageHandlers } from './handlers.ts'
-import { verbs } from './verbs.ts'
+import { type RecvInput, verbs } from './verbs.ts'
 
 /** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
 const defaultGraceMs = 2000
@@ -34,6 +34,8 @@ export class Background {
   /** Running iterations with a `consumer`. Each promise resolves when its iteration has ended. */
   readonly #iterations = new Set<Promise<void>>()
   #started: Promise<void> | undefined
+  /** Row after which messages are dispatched. */
+  #from: number | undefined
   #closing: Promise<void> | undefined
 
   constructor(
@@ -60,6 +62,12 @@ export class Background {
       this.#started = undefined
       throw error
     }
+  }
+
+  /** Lets the usual consumer, if it is new, start with the messages that are dispatched. */
+  async beginInbox({ consumer = 'default', after }: RecvInput): Promise<void> {
+    if (this.#from === undefined || consumer !== 'default' || after !== undefined) return
+    await this.#calls.run(owner, beginReading, { consumer, after: this.#from })
   }
 
   /** Same as `Svc.runForever`. */
@@ -112,6 +120,7 @@ export class Background {
     // The position is read before polling starts, so handlers get every message that polling brings.
     const { from } = await this.#calls.run(owner, followMessages, {})
     await this.#receiving.start()
+    this.#from = from
     // Without a session no message can arrive; the log says so.
     if ((await this.#calls.run(owner, verbs.sessions, {})).length === 0)
       this.#log.warn('no session yet: log in with svc.login()')

@@ -212,12 +212,14 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   /**
    * Returns the new messages of a consumer, oldest first. Waits up to `timeout` seconds for the first one.
    *
-   * While `runBackground` runs, the messages come from the message log. Otherwise the call polls WeChat
+   * While `runBackground` runs, the messages come from the message log: without `consumer` those that it received,
+   * or from where an earlier program stopped. Otherwise the call polls WeChat
    * itself. If another process polls, the call returns what that process received in the last 60 seconds, or
    * nothing if the store is off. These are up to 1000 messages, or `limit`: if there were more, the array has
    * the field `more`, and holds the newest ones; `history` and `recv` with `after` return the others.
    */
-  recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Received> {
+  async recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Received> {
+    await this.#background.beginInbox(input)
     return this.#calls.call(owner, verbs.recv, input, options)
   }
 

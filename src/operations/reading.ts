@@ -22,12 +22,12 @@ export const beginReading = defineOperation({
   right: 'recv',
   partOf: recv.name,
   description:
-    'A new consumer starts after the newest message that any consumer got. A known consumer keeps its position.',
-  input: closed({ consumer: Consumer() }),
+    'A new consumer starts after that row, or after the newest message that any consumer got. A known consumer keeps its position.',
+  input: closed({ consumer: Consumer(), after }),
   output: Type.Object({ success: flag('True.') }),
   errors: ['store_unavailable'],
-  async run({ inbox }, { consumer }) {
-    await inbox.begin(consumer)
+  async run({ inbox }, { consumer, after }) {
+    await inbox.begin(consumer, { after })
     return { success: true }
   },
 })

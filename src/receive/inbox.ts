@@ -108,11 +108,11 @@ export class Inbox {
   }
 
   /**
-   * Starts a new consumer after all messages that any reader got; `atEnd`: after all messages.
+   * Starts a new consumer after all messages that any reader got; `atEnd`: after all messages; `after`: after this row.
    *
    * @throws SvcError `store_unavailable`
    */
-  begin(consumer: string, options?: { atEnd?: boolean }): Promise<void> {
+  begin(consumer: string, options?: { atEnd?: boolean; after?: number | undefined }): Promise<void> {
     return this.#ports.store.consumers.register(consumer, options)
   }
 

@@ -196,9 +196,9 @@ export interface Consumers {
 
   /**
    * Gives a new name its position, if it has none: after all rows that any reader has received; `atEnd`: where its first
-   * claim would put it.
+   * claim would put it; `after`: after this row.
    */
-  register(consumer: string, options?: { atEnd?: boolean }): Promise<void>
+  register(consumer: string, options?: { atEnd?: boolean; after?: number | undefined }): Promise<void>
 
   /**
    * Returns the rows of a claim from that id on, because the reader did not see them: they are delivered

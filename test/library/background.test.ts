@@ -80,7 +80,7 @@ describe('runBackground', () => {
       await t.sandbox.say('while watching')
       await t.until('handled', () => got.length > 0)
       expect(heardMs - saidMs).toBeLessThan(2000)
-      // Enqueued for recv too: a consumer that is new to the log starts at its beginning.
+      // Enqueued for recv too.
       expect(texts(await watcher.recv({ timeout: 30 }))).toEqual(['while watching'])
       await watcher.send({ to: t.bots.get('default')!.user_id, text: 'never heard by itself' })
 
@@ -92,6 +92,30 @@ describe('runBackground', () => {
       expect(t.sandbox.pollsAtOnce[t.bots.get('default')!.bot_id]).toBe(1)
     },
   )
+})
+
+test('recv after runBackground begins with what came since then, and goes on from there after a restart', async () => {
+  await using t = await withLibrary()
+  {
+    await using before = await t.open({ store: true })
+    await t.sandbox.say('long ago')
+    await before.recv({ timeout: 30, consumer: 'other' })
+  }
+  {
+    await using svc = await t.open({ store: true })
+    const handled: string[] = []
+    svc.onMessage(({ text }) => handled.push(text))
+    await svc.runBackground()
+    await t.sandbox.say('since then')
+    await t.until('handled', () => handled.length > 0)
+    expect(texts(await svc.recv({ timeout: 30 }))).toEqual(['since then'])
+    expect(texts(await svc.recv({ timeout: 0, after: 0 }))).toEqual(['long ago', 'since then'])
+    await t.sandbox.say('not asked for')
+    await t.until('handled', () => handled.length > 1)
+  }
+  await using again = await t.open({ store: true })
+  await again.runBackground()
+  expect(texts(await again.recv({ timeout: 30 }))).toEqual(['not asked for'])
 })
 
 describe('handlers', () => {

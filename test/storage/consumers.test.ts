@@ -43,6 +43,16 @@ onEach((it, openStore) => {
     expect(ids(await consumers.claim('first', { limit: 10 }))).toEqual([3, 4])
   })
 
+  it('a consumer registered after a row gets what comes after it, also `default`, and one that is there stays', async t => {
+    const { consumers } = t.store
+    await add(t, 3)
+    for (const name of ['aside', 'default']) {
+      await consumers.register(name, { after: 1 })
+      await consumers.register(name, { after: 3 })
+      expect(ids(await consumers.claim(name, { limit: 10 }))).toEqual([2, 3])
+    }
+  })
+
   it('the consumers of a key and the keys around it have a bounded number of places; one that is idle gives its own', async t => {
     const { backlog, consumers, acknowledgements } = t.store
     const key = (id: string, made_by: string): NewKey => ({

@@ -49,10 +49,13 @@ export class PgConsumers extends PgPart implements Consumers {
     return undefined
   }
 
-  async register(consumer: string, { atEnd = false }: { atEnd?: boolean } = {}): Promise<void> {
+  async register(
+    consumer: string,
+    { atEnd = false, after }: { atEnd?: boolean; after?: number } = {},
+  ): Promise<void> {
     await this.db.run(sql`SELECT locked_consumer(${consumer},
-      CASE WHEN ${startsAtFirst(consumer)} THEN 0 WHEN ${atEnd} THEN ${horizon}
-        ELSE coalesce((SELECT max(position) FROM consumer), 0) END, ${this.clock.now()})
+      CASE WHEN ${after !== undefined} THEN ${after ?? 0}::bigint WHEN ${startsAtFirst(consumer)} THEN 0
+        WHEN ${atEnd} THEN ${horizon} ELSE coalesce((SELECT max(position) FROM consumer), 0) END, ${this.clock.now()})
       WHERE NOT EXISTS (SELECT 1 FROM consumer WHERE name = ${consumer})`)
   }
 

@@ -60,12 +60,12 @@ export class SqliteConsumers extends EnginePart {
     })
   }
 
-  register(consumer: string, { atEnd = false }: { atEnd?: boolean } = {}): void {
+  register(consumer: string, { atEnd = false, after }: { atEnd?: boolean; after?: number } = {}): void {
     if (this.#getRow(consumer)) return
     this.db.transaction(() => {
       const row = this.db.get`SELECT max(position) AS position FROM consumer`
       const reached = startsAtFirst(consumer) ? 0 : Number(row?.position ?? 0)
-      this.position(consumer, atEnd ? this.#firstPositionOf(consumer) : reached)
+      this.position(consumer, after ?? (atEnd ? this.#firstPositionOf(consumer) : reached))
     })
   }
 
