@@ -269,7 +269,6 @@ export function openPush(
   const { events, log, maintenance, webhooks } = store
   const delivery = new WebhookDispatcher(
     {
-      callbacks,
       webhooks,
       events,
       feed: new Feed({ events, log, views }),
@@ -300,8 +299,8 @@ export function openPush(
   }
   const isKeyOver = createKeyCheck(store, clock)
   const familyOf = createFamilyLookup(store.keys)
-  const shared = { webhooks, events, resolveTarget, callbacks, clock, closing, log: ownLog }
+  const shared = { webhooks, events, resolveTarget, clock, closing, log: ownLog }
   const endpoints = new Webhooks({ ...shared, getMessage, isKeyOver, familyOf })
-  const subscriptions = new Subscriptions({ ...shared, endpoints }, { clock })
+  const subscriptions = new Subscriptions({ ...shared, callbacks, endpoints }, { clock })
   return { delivery, webhooks: endpoints, subscriptions }
 }

@@ -10,7 +10,6 @@ import { Poster, TimedOut } from '../platform/post.ts'
 import { checkAddresses } from '../platform/public-fetch.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Webhook } from '../storage/webhooks.ts'
-import type { Callbacks } from './callbacks.ts'
 import { meaningOf, retryAfterOf } from './schedule.ts'
 import { createSignatureHeaders } from './signature.ts'
 
@@ -33,14 +32,15 @@ export interface WebhookAttemptResult {
 }
 
 /** Creates the HTTP client for one receiver; it keeps connections open. */
-export const createPoster = (
-  { url, allow_private, subscription }: Pick<Webhook, 'url' | 'allow_private' | 'subscription'>,
-  callbacks: Callbacks,
-): Poster =>
+export const createPoster = ({
+  url,
+  allow_private,
+  subscription,
+}: Pick<Webhook, 'url' | 'allow_private' | 'subscription'>): Poster =>
   new Poster(url, {
     timeoutMs: answerTimeoutMs,
     allowPrivate: allow_private,
-    ...(subscription && callbacks.reachOf(url)),
+    ...(subscription?.ca && { ca: subscription.ca }),
   })
 
 /**

@@ -3,12 +3,12 @@ import { readFile } from 'node:fs/promises'
 import { badArgument } from '../model/error.ts'
 import type { WebhookFailure } from '../model/webhook.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import type { PosterOptions } from '../platform/post.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
 /** Which addresses of private networks the owner allowed when svc started. */
 export interface Callbacks {
-  reachOf(url: string): Pick<PosterOptions, 'allowPrivate' | 'ca'>
+  /** What is stored with a subscription, since another process may deliver for it. */
+  reachOf(url: string): { allow_private: boolean; ca?: string }
 }
 
 /**
@@ -28,8 +28,8 @@ export async function openCallbacks(
   return {
     reachOf(text) {
       const url = new URL(text)
-      const allowPrivate = prefixes.some(prefix => isBelow(url, new URL(prefix)))
-      return { allowPrivate, ...(allowPrivate && ca !== undefined && { ca }) }
+      const allow_private = prefixes.some(prefix => isBelow(url, new URL(prefix)))
+      return { allow_private, ...(allow_private && ca !== undefined && { ca }) }
     },
   }
 }

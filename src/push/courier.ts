@@ -11,12 +11,11 @@ import { cursorNumberOf } from '../storage/events.ts'
 import type { Webhook, WebhookTry } from '../storage/webhooks.ts'
 import { createPoster, postEvent, replyOf, type WebhookAttemptResult } from './attempt.ts'
 import { bodyOf, type DeliveryLinks, type WrittenEvent } from './body.ts'
-import { type Callbacks, envelopeIdOf } from './callbacks.ts'
+import { envelopeIdOf } from './callbacks.ts'
 import type { LaneEvent } from './lanes.ts'
 import type { DeliveryPacer } from './pacer.ts'
 
 export interface WebhookSenderPorts {
-  callbacks: Callbacks
   /**
    * Returns the link maker for deliveries to an endpoint; undefined if svc does not know its public
    * address.
@@ -59,7 +58,7 @@ export class WebhookSender {
     this.#clock = clock
     this.#log = log
     this.#pacer = pacer
-    this.#poster = createPoster(webhook, ports.callbacks)
+    this.#poster = createPoster(webhook)
   }
 
   /** Closes the connections. */

@@ -187,7 +187,7 @@ export class WebhookDispatcher {
     const isRemoved = await this.#ports.webhooks.remove(id)
     if (!isRemoved || !isSubscribed(webhook, now)) return
     const { sendTerminated } = await import('./envelopes.ts')
-    void sendTerminated(webhook, this.#ports.callbacks, this.#runtime)
+    void sendTerminated(webhook, this.#runtime)
   }
 
   /**

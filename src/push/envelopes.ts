@@ -4,18 +4,17 @@ import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { NewWebhook } from '../storage/webhooks.ts'
 import { createPoster, postEvent, type WebhookAttemptResult } from './attempt.ts'
-import { type CallbackFailure, type Callbacks, callbackFailureOf, envelopeIdOf } from './callbacks.ts'
+import { type CallbackFailure, callbackFailureOf, envelopeIdOf } from './callbacks.ts'
 
 /** A message to a callback that is not an event. */
 type Envelope = { type: 'verification'; challenge: string } | { type: 'terminated'; error: object }
 
 async function post(
   webhook: NewWebhook,
-  callbacks: Callbacks,
   envelope: Envelope,
   signal: AbortSignal,
 ): Promise<WebhookAttemptResult> {
-  const poster = createPoster(webhook, callbacks)
+  const poster = createPoster(webhook)
   const id = envelopeIdOf(envelope.type)
   try {
     // Where replies are wanted, the answer is read.
@@ -29,15 +28,10 @@ async function post(
 /** Asks a callback whether it wants the deliveries. @returns why it failed; undefined if it does */
 export async function challengeCallback(
   webhook: NewWebhook,
-  callbacks: Callbacks,
   signal: AbortSignal,
 ): Promise<CallbackFailure | undefined> {
   const challenge = randomBytes(32).toString('base64url')
-  const {
-    code,
-    detail,
-    text = '',
-  } = await post(webhook, callbacks, { type: 'verification', challenge }, signal)
+  const { code, detail, text = '' } = await post(webhook, { type: 'verification', challenge }, signal)
   if (detail !== undefined) return callbackFailureOf(code, detail)
   return isSameText(challengeIn(text), challenge) ? undefined : 'challenge_failed'
 }
@@ -58,11 +52,10 @@ function isSameText(one: string, other: string): boolean {
 /** Tells a callback that its subscription has ended. Nothing repeats this if it fails. */
 export async function sendTerminated(
   webhook: NewWebhook,
-  callbacks: Callbacks,
   { closing, log }: Pick<Runtime, 'closing' | 'log'>,
 ): Promise<void> {
   const error = { code: -32024, message: 'Forbidden', data: { reason: 'Access revoked' } }
-  const { detail } = await post(webhook, callbacks, { type: 'terminated', error }, closing).catch(
+  const { detail } = await post(webhook, { type: 'terminated', error }, closing).catch(
     (): WebhookAttemptResult => ({ detail: 'svc stopped' }),
   )
   if (detail !== undefined)

@@ -116,15 +116,18 @@ export class Subscriptions {
   }
 
   async #renew(known: Webhook, { secret, ttl_ms }: SubscribeRequest): Promise<SubscriptionState> {
-    const { webhooks } = this.#ports
+    const { callbacks, webhooks } = this.#ports
     const { disabled, failing_since, id, last_error, last_error_code, last_success_at, paused, secrets } =
       known
     if (secrets.length === 0 || disabled?.code === 'key_revoked')
       throw new SvcError('forbidden', 'the subscription was ended')
     const now = this.#runtime.clock.now()
     const expires_at = now + grant(ttl_ms)
+    const { allow_private, ca } = callbacks.reachOf(known.url)
+    const isElsewhere = allow_private !== known.allow_private || ca !== known.subscription?.ca
     await webhooks.change(id, {
       expires_at,
+      ...(isElsewhere && { allow_private, subscription: { ...known.subscription, ca } }),
       ...(secrets[0]?.secret !== secret && { rotation: { secret, until: now + graceMs } }),
       ...(disabled && { disabled: undefined, failing_since: undefined, last_error: undefined }),
       retries: true,
@@ -156,13 +159,14 @@ export class Subscriptions {
     request: SubscribeRequest,
     signal: AbortSignal,
   ): Promise<SubscriptionState> {
-    const { endpoints, resolveTarget } = this.#ports
+    const { callbacks, endpoints, resolveTarget } = this.#ports
     const { kinds, secret, session, ttl_ms, type, url, user, words } = request
     const made_by = formatPrincipal(by)
     await this.#checkCount(made_by)
     const target = await resolveTarget({ session, user, scope: scopeOf(by) })
     const { position, truncated } = await this.#findStart(request)
     const created_at = this.#runtime.clock.now()
+    const { allow_private, ca } = callbacks.reachOf(url)
     const webhook: NewWebhook = {
       id,
       url,
@@ -172,13 +176,13 @@ export class Subscriptions {
       headers: { 'X-MCP-Subscription-Id': publicIdOf(id) },
       secrets: [{ secret }],
       link_key: randomBytes(32).toString('base64'),
-      allow_private: false,
+      allow_private,
       replies: false,
       made_by,
       ...(by.grant && { grant: by.grant }),
       created_at,
       position,
-      subscription: { ...(kinds && { kinds }), ...(words && { words }) },
+      subscription: { ...(kinds && { kinds }), ...(words && { words }), ...(ca && { ca }) },
       expires_at: created_at + grant(ttl_ms),
     }
     await this.#verify(webhook, signal)
@@ -241,7 +245,7 @@ export class Subscriptions {
     this.#challengedAt.set(host, [...recent, now])
     // Loaded on first use: the HTTP client costs 5 ms and 4 MB at start.
     const { challengeCallback } = await import('./envelopes.ts')
-    return challengeCallback(webhook, this.#ports.callbacks, signal)
+    return challengeCallback(webhook, signal)
   }
 }
 

@@ -32,7 +32,6 @@ import {
   type WebhookChange,
 } from '../storage/webhooks.ts'
 import { bodyOf } from './body.ts'
-import type { Callbacks } from './callbacks.ts'
 import type { ResolveTarget } from './events.ts'
 import { typeFilterOf } from './feed.ts'
 import { createSecret, isLinkValid, type LinkTarget, rotationMs } from './signature.ts'
@@ -48,7 +47,6 @@ export interface WebhookPorts {
   familyOf(id: string): Promise<ReadonlySet<string>>
   clock: Clock
   log: Log
-  callbacks: Callbacks
   /** Aborts when the gateway closes. */
   closing: AbortSignal
 }
@@ -289,13 +287,13 @@ export class Webhooks {
    * make it again before it would have ended.
    */
   async remove(by: Principal, id: string): Promise<{ success: true; id: string }> {
-    const { callbacks, closing, log, webhooks } = this.#ports
+    const { closing, log, webhooks } = this.#ports
     const webhook = await this.#getStored(by, id)
     if (!(await webhooks.remove(id))) throw notFoundError()
     if (webhook.subscription) {
       await webhooks.add({ ...webhook, secrets: [] })
       const { sendTerminated } = await import('./envelopes.ts')
-      void sendTerminated(webhook, callbacks, { closing, log })
+      void sendTerminated(webhook, { closing, log })
     }
     return { success: true, id }
   }
@@ -314,13 +312,13 @@ export class Webhooks {
   async sendTest(by: Principal, id: string, signal: AbortSignal): Promise<WebhookTest> {
     const webhook = await this.#getStored(by, id)
     rejectSubscription(webhook)
-    const { callbacks, clock, webhooks } = this.#ports
+    const { clock, webhooks } = this.#ports
     const event = `test-${randomBytes(8).toString('hex')}`
     const [type, at] = ['webhook.test', clock.now()] as const
     const data = { webhook: id, text: 'A test of svc.' }
     const body = bodyOf({ id: event, type, at, data }, undefined)
     const { postEvent, createPoster } = await loadAttempt()
-    const poster = createPoster(webhook, callbacks)
+    const poster = createPoster(webhook)
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }

@@ -54,7 +54,10 @@ export interface NewWebhook {
    * Set for a subscription of MCP Events, whose deliveries have the form of that protocol: what it asks for. It has no
    * secrets after a person removed it: then its client cannot make it again before it would have ended.
    */
-  subscription?: MessageFilter
+  subscription?: MessageFilter & {
+    /** The certificates that the process which allowed its private address trusts there, PEM. */
+    ca?: string | undefined
+  }
   /** When a subscription ends, in Unix ms. */
   expires_at?: number
 }
@@ -133,7 +136,7 @@ export interface WebhookLane extends WebhookConversation {
 
 /** Changes to an endpoint; the value undefined removes a field. */
 export type WebhookChange = Partial<
-  Pick<Webhook, 'paused' | 'disabled' | 'expires_at' | keyof WebhookHealth>
+  Pick<Webhook, 'paused' | 'disabled' | 'expires_at' | 'allow_private' | 'subscription' | keyof WebhookHealth>
 > & {
   /** Retries what failed, as `paused: false` does. A paused endpoint stays so. */
   retries?: true
@@ -179,7 +182,7 @@ export interface WebhookStore {
   add(webhook: NewWebhook): Promise<void>
 
   /**
-   * Changes an endpoint. `paused: false` starts a new epoch if the endpoint is disabled or has failures: they
+   * Changes an endpoint. Another `allow_private` starts a new epoch. `paused: false` starts a new epoch if the endpoint is disabled or has failures: they
    * are retried immediately.
    *
    * @returns whether there is an endpoint with that id

@@ -10,21 +10,27 @@ import { EventsClient, type Json } from '../support/mcp-events.ts'
 
 const received = 'message.received'
 
-async function withCallback() {
+/** @param beside the door is that of another process, which does not poll, and alone knows what is allowed */
+async function withCallback({ beside = false } = {}) {
   await using stack = new AsyncDisposableStack()
   const secret = newSecret()
   const secrets = [secret]
   const hook = stack.use(eventsReceiver(secrets))
   const config = { eventsCallback: [hook.prefix], eventsCallbackCa: hook.caFile }
-  const t = stack.use(await withGateway({ sessions: ['work'], config }))
+  const poller = beside && stack.use(await withGateway({ sessions: ['work'] }))
+  const t = stack.use(
+    poller ? await poller.beside({ config }) : await withGateway({ sessions: ['work'], config }),
+  )
   const door = stack.use(
     await startDoor({ gateway: t.gateway, config: { token: 'master-token-of-the-test' } }),
   )
   const keyed = async (can: Json, more: object = {}) => {
     const made = await t.gateway.keys.add({ name: `key ${Math.random()}`, can, ...more }, owner)
-    return { id: made.id, client: new EventsClient(door.url, { authorization: `Bearer ${made.key}` }) }
+    const headers = { authorization: `Bearer ${made.key}` }
+    return { id: made.id, headers, client: new EventsClient(door.url, headers) }
   }
-  const { id: keyId, client } = await keyed(['events', 'webhooks'])
+  const { id: keyId, ...own } = await keyed(['events', 'webhooks'])
+  const { client } = own
   const request = (more: object = {}) => ({
     name: received,
     arguments: {},
@@ -42,6 +48,8 @@ async function withCallback() {
   }
   const opened = stack.move()
   return {
+    ...own,
+    poller: poller || t,
     ...{ t, door, hook, secret, secrets, client, keyId, keyed, request, subscribe, waitForLook },
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   }
@@ -80,6 +88,23 @@ test('a renewal keeps the subscription, and says how its deliveries go', async (
   expect(renewed).toMatchObject({ id: made.id, deliveryStatus: { active: true, lastError: null } })
   expect(Date.parse(renewed.refreshBefore) - Date.parse(made.refreshBefore)).toBeGreaterThan(20 * 3_600_000)
   expect(renewed.cursor).not.toBe(made.cursor)
+  expect(s.hook.events()).toHaveLength(1)
+})
+
+test('the process that polls delivers to a callback that another one allowed, until that one no longer does', async () => {
+  await using s = await withCallback({ beside: true })
+  const made = await s.subscribe()
+  await s.t.sandbox.say('hello')
+  const [event] = await s.t.until('delivered', () => s.hook.events().length > 0 && s.hook.events())
+  expect(event).toMatchObject({ subscription: made.id, body: { data: { text: 'hello' } } })
+  expect((await s.poller.gateway.webhooks.list(owner)).map(one => one.allow_private)).toEqual([true])
+  // A service that was started without the option renews it.
+  await using door = await startDoor({ gateway: s.poller.gateway })
+  await new EventsClient(door.url, s.headers).call('events/subscribe', s.request())
+  await s.t.sandbox.say('too late')
+  await s.poller.soon('not delivered', async () =>
+    (await s.poller.gateway.webhooks.list(owner)).some(one => one.last_error_code === 'forbidden'),
+  )
   expect(s.hook.events()).toHaveLength(1)
 })
 

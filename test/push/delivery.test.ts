@@ -8,12 +8,12 @@ import { Bus } from '../../src/platform/runtime.ts'
 import { WebhookDispatcher } from '../../src/push/delivery.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import { directoryOfTest } from '../storage/sqlite/support.ts'
-import { callbackPorts, callbacks } from '../support/callbacks.ts'
 import { type TestClock, testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { freePort } from '../support/port.ts'
+import { quietPorts } from '../support/quiet-ports.ts'
 import { runtimeOf } from '../support/runtime.ts'
 import { letStoreAnswer } from '../support/shared-store.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
@@ -300,7 +300,6 @@ async function withProcesses(url: string, paths: readonly string[], data = async
       wait: (_seen: string, ms: number, signal: AbortSignal) => clock.sleep(ms, signal),
     },
     feed: { readAfter: after } as never,
-    callbacks,
     createLinks: () => undefined,
     sendReply: async () => {},
     isClockReliable: async () => true,
@@ -543,7 +542,7 @@ test('a try by hand that the store cannot note was delivered all the same', asyn
     throw new SvcError('store_unavailable', 'busy')
   }
   const webhooks = new Webhooks({
-    ...callbackPorts,
+    ...quietPorts,
     webhooks: { ...kept, progress: { ...kept.progress, addTry: tried } },
     events: { getHead: async () => 'm-0', listAfter: async cursor => ({ events: [], cursor }) },
     resolveTarget: async who => who,

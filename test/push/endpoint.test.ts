@@ -5,7 +5,6 @@ import { type EndpointPorts, EndpointRun } from '../../src/push/endpoint.ts'
 import type { LaneEvent } from '../../src/push/lanes.ts'
 import { DeliveryPacer } from '../../src/push/pacer.ts'
 import { cursorNumberOf } from '../../src/storage/events.ts'
-import { callbacks } from '../support/callbacks.ts'
 import { testClock } from '../support/clock.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
@@ -41,7 +40,6 @@ async function withEndpoint(
       readConversation: async (cursor: string, _wants: object, { user }: LaneEvent) => read(cursor, user),
     } as never,
     progress,
-    callbacks,
     createLinks: () => undefined,
     sendReply: async () => {},
     disable: async () => {},

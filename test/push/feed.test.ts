@@ -11,7 +11,7 @@ import { Views } from '../../src/receive/view.ts'
 import { cursorNumberOf, type EventType } from '../../src/storage/events.ts'
 import { openSqlite } from '../storage/sqlite/support.ts'
 import { insert, message } from '../storage/support.ts'
-import { callbackPorts } from '../support/callbacks.ts'
+import { quietPorts } from '../support/quiet-ports.ts'
 
 /** A log of events of these messages; so many rows are read at a time, and showing one fails so often. */
 function feedOf(messages: readonly number[], { rows = 10, failures = 0, status = '', now = {} } = {}) {
@@ -142,7 +142,7 @@ test('an endpoint of a key gets what is in its grant; another one that reads fro
     getMessage: async () => undefined,
     isKeyOver: async () => false,
     familyOf: async (id: string) => new Set([id]),
-    ...callbackPorts,
+    ...quietPorts,
   }
   const replays = new Webhooks({ webhooks, events, clock: t.clock, ...unused })
   const before = await events.getHead()

@@ -5,9 +5,9 @@ import { createLog } from '../../src/platform/log.ts'
 import { type DispatcherPorts, WebhookDispatcher } from '../../src/push/delivery.ts'
 import { createSignedLink } from '../../src/push/signature.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
-import { callbackPorts } from '../support/callbacks.ts'
 import { testClock } from '../support/clock.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
+import { quietPorts } from '../support/quiet-ports.ts'
 import { runtimeOf } from '../support/runtime.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
@@ -16,7 +16,7 @@ async function room() {
   const clock = testClock({ runs: false })
   const { webhooks } = await openInMemory()
   const ports = {
-    ...callbackPorts,
+    ...quietPorts,
     ...{ webhooks, clock, resolveTarget: async () => ({}), getMessage: async () => undefined },
     isKeyOver: async () => false,
     familyOf: async (id: string) => new Set([id]),

@@ -80,6 +80,16 @@ onEach(
       expect(now).toMatchObject({ paused: false, secrets })
     })
 
+    it('a subscription that may reach other addresses is in another epoch', async t => {
+      const { webhooks } = t.store
+      await webhooks.add({ ...endpoint('a'), subscription: { words: ['w'] }, expires_at: 9 })
+      const reach = { allow_private: true, subscription: { words: ['w'], ca: 'PEM' } }
+      await webhooks.change('a', { expires_at: 10 })
+      expect(await webhooks.get('a')).toMatchObject({ epoch: 0, allow_private: false, expires_at: 10 })
+      await webhooks.change('a', reach)
+      expect(await webhooks.get('a')).toMatchObject({ epoch: 1, ...reach })
+    })
+
     it('resumed without a failure, it stays in its epoch', async t => {
       const { webhooks } = t.store
       await webhooks.add(endpoint('a'))

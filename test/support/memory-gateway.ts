@@ -20,7 +20,7 @@ import { Tasks } from '../../src/platform/tasks.ts'
 import { Webhooks } from '../../src/push/webhooks.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import type { HistoryFilter as HistoryRequest } from '../../src/storage/messages.ts'
-import { callbackPorts } from './callbacks.ts'
+import { quietPorts } from './quiet-ports.ts'
 import { runtimeOf } from './runtime.ts'
 import { storeInMemory } from './store-in-memory.ts'
 
@@ -316,7 +316,7 @@ export class MemoryGateway implements Gateway {
     isKeyOver: async () => false,
     familyOf: async (id: string) => new Set([id]),
     clock: systemClock,
-    ...callbackPorts,
+    ...quietPorts,
   })
 
   readonly subscriptions: Gateway['subscriptions'] = {

@@ -128,6 +128,8 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
           ...(rotation && { secrets: rotateSecrets(webhook.secrets, rotation) }),
         }
         const living = resumes ? yield* refuseRevoked(dialect, webhook.made_by) : []
+        const subscription = now.subscription && JSON.stringify(now.subscription)
+        const isElsewhere = change.allow_private !== undefined || change.subscription !== undefined
         const retries = resumes && hasFailures(webhook, yield* listLanes(id))
         yield* write(
           ...locked(id),
@@ -137,7 +139,8 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
             disabled = ${now.disabled?.reason}, disabled_code = ${now.disabled?.code},
             disabled_at = ${now.disabled?.at}, failing_since = ${now.failing_since}, last_error = ${now.last_error},
             last_error_code = ${now.last_error_code}, next_try_at = ${retries ? undefined : now.next_try_at},
-            expires_at = ${now.expires_at}, epoch = epoch + ${Number(retries)} WHERE id = ${id}`,
+            expires_at = ${now.expires_at}, allow_private = ${Number(now.allow_private)}, subscription = ${subscription},
+            epoch = epoch + ${Number(retries || isElsewhere)} WHERE id = ${id}`,
           ...(retries ? [sql`UPDATE webhook_lane SET retry_at = 0 WHERE webhook = ${id}`] : []),
           ...living,
         )
