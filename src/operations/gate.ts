@@ -8,6 +8,7 @@ import { viewFor } from '../gateway/scoped.ts'
 import type { Right } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
+import { formatList } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { auditDenial, runAudited } from './audited.ts'
 import type { Operation, RestShape } from './operation.ts'
@@ -61,8 +62,24 @@ export async function invoke<O>(
     // The session may exist outside the scope of the caller, which the answer does not show.
     if (svcError.code === 'session_not_found' && !audited)
       await auditDenial(operation.name, input, gateway, call, log, svcError.code)
-    throw svcError
+    throw svcError.code === 'session_not_found' ? await withSessionNames(svcError, gateway, call) : svcError
   }
+}
+
+/** Adds the names of the sessions that the caller may see to the error for another one. */
+async function withSessionNames(error: SvcError, gateway: Gateway, { by }: Call): Promise<SvcError> {
+  const may = hasRight(by, 'sessions')
+  const sessions = may
+    ? await viewFor(gateway, by)
+        .accounts.list()
+        .catch(() => [])
+    : []
+  if (sessions.length === 0) return error
+  const names = formatList(
+    sessions.map(({ name }) => name),
+    10,
+  )
+  return new SvcError(error.code, `${error.problem}, only ${names}`, error.options)
 }
 
 /** Returns the headers of an answer, which have only what its caller may see. */

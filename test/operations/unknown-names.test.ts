@@ -41,8 +41,10 @@ describe('an unknown name', () => {
       (error: unknown) => error,
     )
     if (!isSvcError(error)) throw new Error(`it was answered: ${JSON.stringify(error)}`)
-    if (key === 'session') expect(error.code).toBe('session_not_found')
-    else
+    if (key === 'session') {
+      expect(error.code).toBe('session_not_found')
+      expect(error.message).toMatch(/nobody.*\bdefault\b/)
+    } else
       expect([error.code, error.details?.errors]).toEqual([
         'invalid_arguments',
         [expect.objectContaining({ field: key })],
