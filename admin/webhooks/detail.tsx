@@ -1,7 +1,7 @@
 /** The side sheet of a webhook: its state, what it gets, its deliveries. */
 import { useSignal } from '@preact/signals'
 import { deliveryProblem } from '../errors.ts'
-import { t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { ago, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Fact, State } from '../ui/marks.tsx'
@@ -10,7 +10,7 @@ import { useWork } from '../ui/work.ts'
 import type { Asked } from './ask.tsx'
 import { Deliveries } from './deliveries.tsx'
 import { type WebhookEndpoint, webhooks } from './endpoints.ts'
-import { eventsOf, finish, isOff, LastDelivery } from './table.tsx'
+import { eventsOf, finish, isOff, LastDelivery, partsOf } from './table.tsx'
 import { statusLooks } from './words.ts'
 
 interface DetailProps {
@@ -20,10 +20,10 @@ interface DetailProps {
 }
 
 export function WebhookDetail({ endpoint, onAsk, onClose }: DetailProps) {
-  const { url, status } = endpoint
+  const { status } = endpoint
   return (
     <Sheet
-      title={url}
+      title={isolated(partsOf(endpoint).host)}
       onClose={onClose}
       footer={
         <>
@@ -87,6 +87,11 @@ function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
   const masked = Object.entries(headers)
   return (
     <dl>
+      <Fact label={t('webhooks.address')}>
+        <code class="foreign block" dir="ltr">
+          {endpoint.url}
+        </code>
+      </Fact>
       <Fact label={t('webhooks.types')}>{eventsOf(endpoint)}</Fact>
       {session !== undefined && (
         <Fact label={t('search.account')}>

@@ -52,13 +52,19 @@ interface RowProps {
 }
 
 function Row({ endpoint, hasChart, onAsk }: RowProps) {
-  const { id, url, status, session } = endpoint
+  const { id, status, session } = endpoint
+  const { host, path } = partsOf(endpoint)
   return (
     <tr>
       <th scope="row">
         <RowLink href={withParams({ webhook: id })}>
-          <Middle text={url} />
+          <span class="foreign">{host}</span>
         </RowLink>
+        {path !== '/' && (
+          <span class="soft small block">
+            <Middle text={path} end={6} />
+          </span>
+        )}
         <span class="soft small block cut">
           {eventsOf(endpoint)}
           {session !== undefined && (
@@ -77,10 +83,16 @@ function Row({ endpoint, hasChart, onAsk }: RowProps) {
         <LastDelivery endpoint={endpoint} />
       </td>
       <td>
-        <Menu label={t('session.menu', { name: isolated(url) })} actions={actionsOf(endpoint, onAsk)} />
+        <Menu label={t('session.menu', { name: isolated(host + path) })} actions={actionsOf(endpoint, onAsk)} />
       </td>
     </tr>
   )
+}
+
+/** The address of an endpoint: the host is what people know it by. */
+export function partsOf({ url }: WebhookEndpoint) {
+  const { host, pathname, search } = new URL(url)
+  return { host, path: pathname + search }
 }
 
 /** The events of an endpoint, in words. */

@@ -11,12 +11,40 @@ import { owner } from '../../src/model/principal.ts'
 import { receiver } from '../push/receiver.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
+import { misfits } from '../support/fit.ts'
 import { folderOfTest } from '../support/folder.ts'
+import { type FullPanel, withFullPanel } from '../support/full-panel.ts'
 import { withPanel, write } from '../support/panel.ts'
 import { wordsOf } from '../support/panel-hand.ts'
 import { freePort } from '../support/port.ts'
 
 const languages = ['en', 'zh'] as const
+
+/** All pages of a full panel, each with what it shows when it is drawn. */
+const pagesOf = ({ chat }: FullPanel) =>
+  [
+    ['/', '.concern'],
+    ['/approvals', '.drafts li'],
+    ['/approvals?show=others', '.tabs, .empty'],
+    ['/approvals/1', 'article'],
+    ['/sessions', '.account-list'],
+    ['/sessions/default', '[role=dialog]'],
+    ['/conversations', '.conversation'],
+    ['/conversations?q=Hello', '.hit'],
+    [chat, 'article'],
+    [`${chat}?media=FILE`, '.gallery'],
+    ['/settings', '.settings nav a'],
+    ['/settings/browser', '.segments'],
+    ['/settings/programs', '.setting'],
+    ['/settings/messages', '.copyable'],
+    ['/settings/service', '.copyable'],
+    ['/settings/nodes', '.empty'],
+    ['/agents', '.ask'],
+    ['/keys', 'table.rows'],
+    ['/audit', '.row'],
+    ['/webhooks', 'table.rows'],
+    ['/topics', 'table.rows'],
+  ] as const
 
 /** A panel with two webhooks and a conversation, in a small window. */
 async function smallPanel(language: (typeof languages)[number]) {
@@ -115,6 +143,41 @@ describe.skipIf(!hasBrowser)('accessibility', () => {
     await byMenu(page.getByRole('button', { name: t('chat.menu') }), t('chat.jump'))
     expect(panel.complaints).toEqual([])
   })
+
+  test.each(languages)(
+    'full pages fit narrow windows: %s',
+    async language => {
+      const t = wordsOf(language)
+      await using panel = await withFullPanel()
+      const page = await panel.open({ locale: language === 'zh' ? 'zh-CN' : 'en' })
+      await page.emulateMedia({ reducedMotion: 'reduce' })
+      const found: Record<string, string[]> = {}
+      const look = async (what: string) => {
+        for (const width of [320, 360, 390]) {
+          await page.setViewportSize({ width, height: 740 })
+          await page.evaluate(() => new Promise(requestAnimationFrame))
+          const some = await misfits(page)
+          if (some.length > 0) found[`${what} at ${width}`] = some
+        }
+      }
+      for (const [path, seen] of pagesOf(panel)) {
+        await page.setViewportSize({ width: 390, height: 740 })
+        await page.goto(`${panel.url}${path}`)
+        await page.locator(seen).first().waitFor()
+        await page.evaluate(() => document.fonts.ready)
+        await look(path)
+        // All that opens in place.
+        const folded = page.locator('#main [aria-expanded=false]:not([aria-haspopup]), #main summary')
+        for (const one of await folded.all()) if (await one.isVisible()) await one.click()
+        await look(`${path} unfolded`)
+      }
+      await page.goto(panel.url)
+      await page.getByRole('button', { name: t('nav.more') }).click()
+      await look('the menu')
+      expect(found).toEqual({})
+    },
+    300_000,
+  )
 
   test('what a person looks for first is in the first screen of the overview, one line a matter', async () => {
     await using panel = await withPanel({

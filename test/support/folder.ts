@@ -22,7 +22,8 @@ export function forFile<T extends AsyncDisposable | Disposable>(thing: T): T {
   return held.use(thing)
 }
 
-function newFolder(within = tmpdir()) {
+/** Creates an empty folder, which is removed when it is disposed of. */
+export function newFolder(within = tmpdir()) {
   const path = realpathSync(mkdtempSync(join(within, 'svc-test-')))
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
