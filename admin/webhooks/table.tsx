@@ -83,7 +83,10 @@ function Row({ endpoint, hasChart, onAsk }: RowProps) {
         <LastDelivery endpoint={endpoint} />
       </td>
       <td>
-        <Menu label={t('session.menu', { name: isolated(host + path) })} actions={actionsOf(endpoint, onAsk)} />
+        <Menu
+          label={t('session.menu', { name: isolated(host + path) })}
+          actions={actionsOf(endpoint, onAsk)}
+        />
       </td>
     </tr>
   )

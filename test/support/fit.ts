@@ -39,6 +39,15 @@ function findMisfits(): string[] {
     return { left, right }
   }
 
+  /** Whether one end of a box is covered, by another thing than a layer above the page. */
+  const isHalfCovered = (element: Element, left: number, right: number, { top, bottom }: DOMRect) => {
+    const middle = (top + bottom) / 2
+    if (middle < 0 || middle > innerHeight) return false
+    const ends = [left + 4, right - 4].map(x => document.elementFromPoint(x, middle))
+    if (ends.some(at => at?.closest('[popover], [role$=dialog], .toasts'))) return false
+    return ends.filter(at => at && (element.contains(at) || at.contains(element))).length === 1
+  }
+
   if (document.documentElement.scrollWidth > innerWidth) found.add('the page scrolls sideways')
   for (const element of document.querySelectorAll('#main, [role$=dialog], .field'))
     if (element.scrollWidth > element.clientWidth) found.add(`scrolls sideways: ${name(element)}`)
@@ -51,14 +60,9 @@ function findMisfits(): string[] {
     const { left, right } = room(element, box)
     if (box.left < left - slack || box.right > right + slack)
       found.add(`cut: ${name(element)} ${Math.round(box.left)}–${Math.round(box.right)}`)
-    const middle = (box.top + box.bottom) / 2
-    const isInView = middle > 0 && middle < innerHeight
-    const ends = [box.left + 4, box.right - 4].map(x => document.elementFromPoint(x, middle))
-    // Another element may cover it on purpose, such as a bar at the edge. A part of it must not be covered.
-    if (element.matches('.count') && isInView && ends.filter(at => element.contains(at)).length === 1)
+    if (element.matches('.count') && isHalfCovered(element, box.left, box.right, box))
       found.add(`covered: ${name(element)}`)
   }
-
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
   for (let node = texts.nextNode(); node; node = texts.nextNode()) {
     const text = node.textContent!.trim()
@@ -73,12 +77,14 @@ function findMisfits(): string[] {
       continue
     }
     const perChar = lines.reduce((sum, { width }) => sum + width, 0) / [...text].length
-    const widest = Math.max(
-      ...lines.map(line => {
-        const { left, right } = room(node as unknown as Element, line)
-        return Math.min(line.right, right) - Math.max(line.left, left)
-      }),
-    )
+    const seen = lines.map(line => {
+      const { left, right } = room(node as unknown as Element, line)
+      return { line, left: Math.max(line.left, left), right: Math.min(line.right, right) }
+    })
+    const widest = Math.max(...seen.map(({ left, right }) => right - left))
+    const isHeading = element.closest('h1, h2, h3') !== null
+    if (isHeading && seen.some(({ line, left, right }) => isHalfCovered(element, left, right, line)))
+      found.add(`covered: ${name(element)}`)
     if (widest < (fewest - 1) * perChar) found.add(`narrow: ${name(element)} ${Math.round(widest)} px`)
   }
   return [...found]

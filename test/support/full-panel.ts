@@ -3,8 +3,8 @@ import { Svc } from '../../src/index.ts'
 import { owner } from '../../src/model/principal.ts'
 import { receiver } from '../push/receiver.ts'
 import { newFolder } from './folder.ts'
-import { freePort } from './port.ts'
 import { type TestPanel, withPanel, write } from './panel.ts'
+import { freePort } from './port.ts'
 
 const longName = 'customer-service-of-the-northern-branch'
 /** Once there are keys, the panel asks for it. */
