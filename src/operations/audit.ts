@@ -1,9 +1,12 @@
 /** The operation that reads the audit log. */
 import { Type } from '@sinclair/typebox'
+import type { Gateway } from '../gateway/gateway-api.ts'
 import { AuditLine, AuditOutcome } from '../model/audit.ts'
 import { badArgument } from '../model/error.ts'
 import { owner } from '../model/principal.ts'
 import { between, bounded, closed, optional } from '../model/shapes.ts'
+import { isUserId } from '../model/user-id.ts'
+import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
 import { RowId, Time } from './schema.ts'
 
@@ -15,7 +18,11 @@ export const listAudit = defineOperation({
   description:
     'Lists the calls that changed or sent something, and those that were denied to a key, newest first. A line never has the content of a call. Calls that only read have no line. Lines are kept for 90 days unless configured.',
   input: closed({
-    key: optional(bounded(64, 'Only calls with this key, by its id or name.', { examples: ['support-bot'] })),
+    key: optional(
+      bounded(64, 'Only calls with this key, by its id, or with all keys that had this name.', {
+        examples: ['support-bot'],
+      }),
+    ),
     principal: optional(
       bounded(
         64,
@@ -28,9 +35,19 @@ export const listAudit = defineOperation({
       }),
     ),
     outcome: optional(AuditOutcome),
+    session: optional(bounded(200, 'Only calls about this session.')),
+    user: optional(
+      bounded(512, 'Only calls about this user, by id or name; for an erased one what stands in its place.'),
+    ),
+    message: optional(
+      RowId('Only calls about this message: who drafted, changed, approved, sent or refused it.'),
+    ),
+    address: optional(bounded(200, 'Only calls from this address.', { examples: ['10.0.0.7', 'cli:alice'] })),
+    request: optional(bounded(64, 'Only the call of this HTTP request, by its id.')),
     since: optional(
       Time('Only calls since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
     ),
+    until: optional(Time('Only calls before this time.')),
     before: optional(RowId('Only lines before this id.')),
     after: optional(RowId('Only lines after this id, oldest first.')),
     limit: optional(between(1, 1000, 'Maximum number of lines to return.', { default: 100 })),
@@ -51,6 +68,35 @@ export const listAudit = defineOperation({
           subject: 'work',
           outcome: 'done',
           address: '10.0.0.7',
+          request_id: '0b6e5d9e-8e0b-4f0e-9f0c-3c1c5a0c8d11',
+        },
+      ],
+    },
+    {
+      summary: 'What became of a message',
+      input: { message: 43, limit: 2 },
+      output: [
+        {
+          id: 73,
+          at: 1767225660000,
+          principal: 'owner',
+          operation: 'approve_outbox',
+          subject: `default ${exampleUser}`,
+          outcome: 'done',
+          messages: '43',
+          draft_by: 'key:ab12cd34',
+          draft_by_name: 'support-bot',
+          changed: 'text',
+        },
+        {
+          id: 72,
+          at: 1767225600000,
+          principal: 'key:ab12cd34',
+          name: 'support-bot',
+          operation: 'send',
+          subject: `default ${exampleUser}`,
+          outcome: 'accepted',
+          messages: '43',
         },
       ],
     },
@@ -58,21 +104,41 @@ export const listAudit = defineOperation({
   rest: { route: 'GET /audit', tag: 'service' },
   cli: {
     path: ['audit'],
-    short: { limit: 'n' },
+    short: { limit: 'n', user: 'u', session: 's' },
     examples: [
       ['svc audit -n 20', 'The newest 20 calls'],
       ['svc audit --key support-bot --since 1d', 'What a key did in the last 24 hours'],
       ['svc audit --outcome denied', 'What keys tried and may not do'],
+      ['svc audit --message 43', 'Who drafted, approved and sent a message'],
     ],
   },
-  check({ key, principal }) {
+  check({ key, principal, since, until }) {
     if (key !== undefined && principal !== undefined) throw badArgument('principal', 'expected without key')
+    if (since !== undefined && until !== undefined && since > until)
+      throw badArgument('until', 'expected a time after since')
   },
-  async run({ audit, keys }, { key, principal, operation, limit = 100, ...filter }) {
-    // The right "audit" is for the whole service, so any key can be named.
-    const id = key === undefined ? undefined : (await keys.get(key, owner)).id
-    const principals =
-      id !== undefined ? [`key:${id}`, `panel:${id}`] : principal === undefined ? undefined : [principal]
-    return audit.list({ ...filter, principals, operations: operation?.split(','), limit })
+  async run(
+    { audit, events, keys },
+    { key, principal, operation, session, user, request, limit = 100, ...filter },
+  ) {
+    const ids = key === undefined ? [] : await findKeys(keys, key)
+    const principals = ids.flatMap(id => [`key:${id}`, `panel:${id}`])
+    const isName = user !== undefined && !isUserId(user) && !user.startsWith('user:')
+    const found = isName ? (await events.resolveFilter({ user })).user : user
+    return audit.list({
+      ...filter,
+      principals: principal === undefined ? (key === undefined ? undefined : principals) : [principal],
+      operations: operation?.split(','),
+      subjects: [session, found].filter(word => word !== undefined),
+      request_id: request,
+      limit,
+    })
   },
 })
+
+/** Returns the ids of all keys with an id or a name. The right "audit" is for the whole service, so any key can be named. */
+async function findKeys(keys: Gateway['keys'], idOrName: string): Promise<string[]> {
+  const all = await keys.list(owner)
+  const named = all.filter(({ name }) => name === idOrName).map(({ id }) => id)
+  return named.length > 0 ? named : [(await keys.get(idOrName, owner)).id]
+}

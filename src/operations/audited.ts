@@ -7,6 +7,7 @@ import { isPlainUserId } from '../model/user-id.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
+import type { NewAuditLine } from '../storage/audit.ts'
 
 /** Keys of inputs and outputs with the subject of a line: ids, names of sessions, the hash of an erased user. */
 const subjectKeys: readonly string[] = [
@@ -32,6 +33,8 @@ interface AuditedCall<O> {
   readonly name: string
   readonly subject?: readonly string[] | undefined
   readonly input: Readonly<Record<string, unknown>>
+  /** Returns what the line has in addition. */
+  findDetails?(): Promise<Partial<NewAuditLine>>
   run(): Promise<O>
   asSvcError(error: unknown): SvcError
 }
@@ -41,13 +44,14 @@ interface AuditedCall<O> {
  * without an outcome. If the line cannot be written, a call with a key fails, and a call of the owner goes on.
  */
 export async function runAudited<O>(
-  { name, subject: keys = subjectKeys, input, run, asSvcError }: AuditedCall<O>,
+  { name, subject: keys = subjectKeys, input, findDetails, run, asSvcError }: AuditedCall<O>,
   { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
   call: Call,
   log: Log,
 ): Promise<O> {
-  const subject = subjectOf(input, keys)
-  const line = await audit.add(toLine(name, call, clock.now(), { subject })).catch(error => {
+  const details = await findDetails?.()
+  const subject = details?.subject ?? subjectOf(input, keys)
+  const line = await audit.add(toLine(name, call, clock.now(), { ...details, subject })).catch(error => {
     if (keyIdOf(call.by) !== undefined) throw error
     log.warn('no line in the audit log', { tool: name, error })
     return undefined
@@ -126,10 +130,11 @@ export async function auditDenial(
 
 const toLine = (
   operation: string,
-  { address, by }: Call,
+  { address, by, requestId }: Call,
   at: number,
-  more: { subject?: string | undefined; outcome?: string; count?: number },
-) => withoutUndefined({ at, principal: formatPrincipal(by), operation, address, ...more })
+  more: Partial<NewAuditLine>,
+) =>
+  withoutUndefined({ at, principal: formatPrincipal(by), operation, address, request_id: requestId, ...more })
 
 function subjectOf(from: Readonly<Record<string, unknown>>, keys: readonly string[]): string | undefined {
   const isName = (value: unknown) => typeof value === 'number' || (typeof value === 'string' && value !== '')

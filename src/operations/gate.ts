@@ -17,7 +17,7 @@ import { hasRight, mayCall, rightsOf } from './rights.ts'
 /** The part of an operation that the gate needs. */
 type InvokedOperation = Pick<
   Operation,
-  'name' | 'parse' | 'right' | 'furtherRights' | 'effect' | 'audited' | 'subject'
+  'name' | 'parse' | 'right' | 'furtherRights' | 'effect' | 'audited' | 'subject' | 'findAuditDetails'
 >
 
 /**
@@ -50,9 +50,11 @@ export async function invoke<O>(
     const further = operation.furtherRights?.(parsed).map(right => rightsOf({ right })) ?? []
     const missing = further.find(oneOf => !oneOf.some(right => hasRight(by, right)))
     if (missing !== undefined) throw await deny(missing)
-    const run = () => operation.run(viewFor(gateway, by), parsed, call)
+    const view = viewFor(gateway, by)
+    const run = () => operation.run(view, parsed, call)
+    const findDetails = async () => operation.findAuditDetails?.(view, parsed, call) ?? {}
     const output = audited
-      ? await runAudited({ ...operation, input: parsed, run, asSvcError }, gateway, call, log)
+      ? await runAudited({ ...operation, input: parsed, findDetails, run, asSvcError }, gateway, call, log)
       : await run()
     // The key ended while the call waited.
     by.ended?.throwIfAborted()

@@ -7,6 +7,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Right } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import type { ErrorCode } from '../model/error.ts'
+import type { NewAuditLine } from '../storage/audit.ts'
 import { checkVocabulary, parse } from './parse.ts'
 import { type JsonSchema, toJsonSchema } from './schema.ts'
 
@@ -181,6 +182,8 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly audited?: boolean
   /** Input keys with the subject of its line in the audit log. Default: ids, and names of sessions. */
   readonly subject?: readonly Extract<keyof Static<I>, string>[]
+  /** Returns what its line in the audit log has in addition, before the call runs. It does not throw. */
+  findAuditDetails?(gateway: Gateway, input: Static<I>, call: Call): Promise<Partial<NewAuditLine>>
   /**
    * Description for people and agents: what it does, when to use it, its errors, and the limits of WeChat.
    */
@@ -213,7 +216,7 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
 export interface Operation
   extends Omit<
     OperationDefinition<TObject, TSchema>,
-    'run' | 'check' | 'furtherRights' | 'subject' | 'maxBodyBytes' | 'rest' | 'library'
+    'run' | 'check' | 'furtherRights' | 'subject' | 'findAuditDetails' | 'maxBodyBytes' | 'rest' | 'library'
   > {
   readonly maxBodyBytes: number
   readonly errors: readonly ErrorCode[]
@@ -226,6 +229,11 @@ export interface Operation
   /** Checks the input. @throws SvcError `invalid_arguments` that names every wrong field */
   parse(input: unknown): Record<string, unknown>
   readonly subject?: readonly string[]
+  findAuditDetails?(
+    gateway: Gateway,
+    input: Record<string, unknown>,
+    call: Call,
+  ): Promise<Partial<NewAuditLine>>
   furtherRights?(input: Record<string, unknown>): readonly (Right | readonly Right[])[]
   /**
    * Runs the operation. Only the gate calls it: it checks the right of the caller, and `input` is the result

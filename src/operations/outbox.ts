@@ -1,8 +1,10 @@
 /** Operations for messages that wait: until they may be sent, or until a person approves them. */
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
+import type { Call } from '../model/call.ts'
 import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
 import { bounded, closed, optional, text } from '../model/shapes.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
 
@@ -12,6 +14,18 @@ const ids = { form: /^\d+$/ }
 /** A caller without the rights `outbox` and `approve` sees and cancels only its own sends. */
 export const outboxRights = ['outbox', 'send', 'draft', 'approve'] as const
 const Entries = Type.Array(OutboxEntry, { description: 'Oldest first.' })
+
+/** Names, in the audit line of a decision, whose messages it decides, for whom, and whether their text is changed. */
+async function findDecided({ outbox }: Gateway, { id, text }: { id: string; text?: string }, { by }: Call) {
+  const entry = await outbox.get(by, id).catch(() => undefined)
+  if (!entry) return {}
+  return withoutUndefined({
+    subject: `${entry.session} ${entry.to_user}`,
+    messages: entry.parts.map(part => part.id).join(','),
+    draft_by: entry.made_by,
+    changed: text !== undefined && text !== entry.parts[0]?.text ? ('text' as const) : undefined,
+  })
+}
 
 const exampleEntry = {
   outbox_id: '12',
@@ -114,6 +128,7 @@ export const cancelOutbox = defineOperation({
     examples: [['svc outbox cancel 12 13', 'By their ids']],
   },
   library: { positionals: ['id'] },
+  findAuditDetails: findDecided,
   run: ({ outbox }, { id }, { by }) => outbox.cancel(by, id),
 })
 
@@ -176,6 +191,7 @@ export const approveOutbox = defineOperation({
     ],
   },
   library: { positionals: ['id'] },
+  findAuditDetails: findDecided,
   run: ({ outbox }, { id, text }, { by }) => outbox.approve(by, id, text),
 })
 
@@ -196,5 +212,6 @@ export const declineOutbox = defineOperation({
     help: approvalId,
     examples: [['svc approvals no 12 13', 'By their ids']],
   },
+  findAuditDetails: findDecided,
   run: ({ outbox }, { id }, { by }) => outbox.cancel(by, id),
 })

@@ -9,7 +9,7 @@ import type { KeptFile } from '../storage/outbox.ts'
 /** The part of a call that a send needs: who calls, and how to abort or report progress. */
 export type SendCaller = Pick<
   Call,
-  'by' | 'address' | 'signal' | 'local' | 'below' | 'progress' | 'countBytes'
+  'by' | 'address' | 'requestId' | 'signal' | 'local' | 'below' | 'progress' | 'countBytes'
 >
 
 /** A media source that is ready on this machine: a readable file of known size and digest. */

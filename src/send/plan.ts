@@ -284,6 +284,7 @@ export async function isSameRequest(
 export interface Draft {
   by: Principal
   address: string | undefined
+  requestId: string | undefined
   request: SendRequest
   session: string
   bot: BotInfo
@@ -295,13 +296,13 @@ export interface Draft {
 
 /** Returns the outbox entry of a draft. */
 export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
-  const { by, address, request, session, bot, files } = draft
+  const { by, address, requestId, request, session, bot, files } = draft
   const { approval, idempotency_key: key, send_at, to, until } = request
   const when_closed = send_at === undefined ? (request.when_closed ?? 'fail') : 'queue'
   const mode: SendMode = approval ? 'queue' : when_closed
   return {
     made_by: formatPrincipal(by),
-    ...(address !== undefined && { address }),
+    ...((address ?? requestId) !== undefined && { origin: `${requestId ?? ''} ${address ?? ''}` }),
     session,
     bot_id: bot.bot_id,
     user: to,

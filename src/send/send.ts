@@ -129,6 +129,7 @@ export class Sender {
     const callerWith = (signal: AbortSignal): SendCaller => ({
       by: caller.by,
       address: caller.address,
+      requestId: caller.requestId,
       signal,
       local: caller.local,
       below: caller.below,
@@ -303,8 +304,8 @@ export class Sender {
         ...texts.map(text => ({ kind: 'text' as const, text })),
         ...files.map(file => ({ kind: file.kind, file })),
       ]
-      const { address, by } = caller
-      const draft = { by, address, request, session, bot, token: context?.token, pieces, files }
+      const { address, by, requestId } = caller
+      const draft = { by, address, requestId, request, session, bot, token: context?.token, pieces, files }
       const isPatient = waitsIfClosed(request) || approval !== undefined
       const entry = await (isPatient ? this.#queue(draft, caller) : this.#sendNow(draft, caller))
       return entry && withRenamedFiles(await this.#buildResult(entry), files)

@@ -2,15 +2,23 @@
 import type { AuditLine, AuditOutcome } from '../model/audit.ts'
 
 /** `principal` is as from `formatPrincipal`. */
-export type NewAuditLine = Omit<AuditLine, 'id' | 'name'>
+export type NewAuditLine = Omit<AuditLine, 'id' | 'name' | 'draft_by_name'>
 
-interface AuditFilter {
+export interface AuditFilter {
   /** Only lines after this id, oldest first. Default: newest first. */
   after?: number | undefined
   /** Only lines before this id. */
   before?: number | undefined
   /** Unix ms, inclusive. */
   since?: number | undefined
+  /** Unix ms, exclusive. */
+  until?: number | undefined
+  /** Only lines whose subject has each of these words: names of sessions, ids of users. */
+  subjects?: readonly string[] | undefined
+  address?: string | undefined
+  request_id?: string | undefined
+  /** Only lines about the message with this row id. */
+  message?: number | undefined
   /** Only calls of these principals. */
   principals?: readonly string[] | undefined
   operations?: readonly string[] | undefined

@@ -52,12 +52,12 @@ export const expiryOf = (
     ? send_at
     : Math.min(until, createdAt + (asked ? askLifeMs : mode === 'fail' ? callLifeMs : queueLifeMs))
 
-/** Returns the principal that made a call, and the address if it is known, as `message.sent_by` has them. */
+/** Returns the principal that made a call, and the origin if it is known, as `message.sent_by` has them. */
 export const sentByOf = ({
   made_by,
-  address,
-}: Pick<Partial<NewEntry>, 'made_by' | 'address'>): string | undefined =>
-  made_by === undefined || address === undefined ? made_by : `${made_by} ${address}`
+  origin,
+}: Pick<Partial<NewEntry>, 'made_by' | 'origin'>): string | undefined =>
+  made_by === undefined || origin === undefined ? made_by : `${made_by} ${origin}`
 
 export const begunOf = (
   lane: Pick<OutboxLane, 'id' | 'hold' | 'token'>,

@@ -177,8 +177,8 @@ export interface StoredEntry {
 
 export interface NewEntry {
   made_by: string
-  /** The address of the call. */
-  address?: string
+  /** The id of the request ('' without one), a space, and the address of the call. */
+  origin?: string
   session: string
   bot_id: string
   user: string

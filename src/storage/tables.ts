@@ -109,7 +109,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     asked text,
     send_at bigint,
     made_by text,
-    address text,
+    origin text,
     approved_by text,
     ended_by text
   );
@@ -282,10 +282,15 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     subject text,
     outcome text,
     address text,
+    request_id text,
     count bigint,
-    message bigint
+    message bigint,
+    decided text,
+    draft_by text,
+    changed text
   );
   CREATE INDEX audit_message ON audit (message) WHERE message IS NOT NULL;
+  CREATE INDEX audit_decided ON audit (id) WHERE decided IS NOT NULL;
   CREATE TABLE backup (
     path text PRIMARY KEY,
     created_at bigint NOT NULL,

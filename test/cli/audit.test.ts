@@ -97,6 +97,55 @@ it('every view shows the principal of a key beside its name, and no name of a ke
   expect(page).toContain(`"sent_by":"key:${t.id}"`)
 })
 
+it('the life of a message is one record: who drafted, changed, approved, sent or declined it', async t => {
+  const { id } = await t.gateway.keys.add({ name: 'Dora', can: ['draft'] }, owner)
+  const by: Principal = { kind: 'key', id, name: 'Dora', grant: { rights: ['draft'] } }
+  const draft = { ...createDirectCall({ by }), address: '10.0.0.8', requestId: 'req-1' }
+  const write = async (text: string) => {
+    const { outbox_id } = await invoke(verbs.send, t.gateway, { to: t.user, text }, draft, silentLog)
+    const { parts } = await t.gateway.outbox.get(owner, outbox_id!)
+    return { outbox_id: outbox_id!, message: String(parts[0]!.id) }
+  }
+  const [changed, same, declined] = [await write('frist'), await write('second'), await write('third')]
+  await t.run('approvals', 'yes', changed.outbox_id, '--text', 'first')
+  await t.run('approvals', 'yes', same.outbox_id)
+  await t.run('approvals', 'no', declined.outbox_id)
+  const recordOf = async ({ message }: { message: string }) =>
+    (await t.audit('--message', message)).map(({ operation, principal, outcome, changed, draft_by_name }) => [
+      ...[operation, principal, outcome, changed, draft_by_name],
+    ])
+  await until('it was sent', 30_000, async () => (await recordOf(changed))[1]?.[2] === 'accepted')
+  expect(await recordOf(changed)).toEqual([
+    ['approve_outbox', 'owner', 'done', 'text', 'Dora'],
+    ['send', `key:${id}`, 'accepted', undefined, undefined],
+  ])
+  expect((await recordOf(same))[0]).toEqual(['approve_outbox', 'owner', 'done', undefined, 'Dora'])
+  expect(await recordOf(declined)).toEqual([
+    ['decline_outbox', 'owner', 'done', undefined, 'Dora'],
+    ['send', `key:${id}`, 'refused', undefined, undefined],
+  ])
+  const decisions = await t.audit('--session', 'default', '--user', t.user, '--operation', 'approve_outbox')
+  expect(decisions).toHaveLength(2)
+  expect(decisions[0]).toMatchObject({ subject: `default ${t.user}`, messages: same.message })
+  expect(await t.audit('--request', 'req-1', '--address', '10.0.0.8', '--until', '2000-01-01')).toEqual([])
+  expect(await t.audit('--request', 'req-1', '--address', '10.0.0.8')).toHaveLength(3)
+  expect(await t.audit('--request', 'req')).toEqual([])
+  expect(await t.audit('--user', 'o-unknown@im.wechat')).toEqual([])
+  expect(await t.run('audit', '--since', '1h', '--until', '2h')).toMatchObject({ status: 2 })
+  expect(JSON.stringify(await t.audit())).not.toMatch(/first|frist|second|third/)
+})
+
+it('the name of a key stands for all keys that had it', async t => {
+  await t.name('Mum')
+  await t.gateway.keys.revoke(t.id, owner)
+  const { id } = await t.gateway.keys.add({ name: 'support', can: ['names'] }, owner)
+  const by: Principal = { kind: 'key', id, name: 'support', grant: { rights: ['names'] } }
+  await invoke(nameUser, t.gateway, { user_id: t.user, name: 'Ma' }, createDirectCall({ by }), silentLog)
+  const principals = async (key: string) => (await t.audit('--key', key)).map(({ principal }) => principal)
+  expect(await principals('support')).toEqual([`key:${id}`, `key:${t.id}`])
+  expect(await principals(t.id)).toEqual([`key:${t.id}`])
+})
+
 it('an unknown key, a key beside a caller, and a directory without lines', async t => {
   expect(await t.run('audit', '--key', 'nobody')).toMatchObject({ status: 1, stdout: '' })
   expect(await t.run('audit', '--key', 'support', '--principal', 'owner')).toMatchObject({ status: 2 })

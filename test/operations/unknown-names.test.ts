@@ -24,6 +24,8 @@ const takesAny = ['follow_login', 'forget_login', 'unsubscribe_events']
 const named = operations
   .filter(({ name }) => !takesAny.includes(name))
   .flatMap(one => naming.filter(key => key in one.input.properties).map(key => [one.name, key, one] as const))
+  // The audit log also has lines about sessions that are gone.
+  .filter(([name, key]) => name !== 'list_audit' || key !== 'session')
 
 describe('an unknown name', () => {
   test.each(named)('%s, in %s', async (_name, key, { inputSchema, ...one }) => {

@@ -53,6 +53,57 @@ onEach(it => {
     expect(await found({ principals: [] })).toEqual([])
   })
 
+  it('lines are found by subject, address, request and time', async t => {
+    const { audit } = t.store
+    const rows = [
+      { at: 1, subject: 'work o1@im.wechat', address: '10.0.0.1', request_id: 'a-1' },
+      { at: 2, subject: 'work_2 o1@im.wechat', address: '10.0.0.12' },
+      { at: 3, subject: 'o1@im.wechat work' },
+      { at: 4, subject: 'work 100%', request_id: 'a-11' },
+      { at: 5 },
+    ]
+    for (const one of rows) await audit.add({ ...line, ...one })
+    const found = async (filter: Partial<Parameters<typeof audit.list>[0]>) =>
+      (await audit.list({ limit: 100, ...filter })).map(({ at }) => at)
+    expect(await found({ subjects: ['work'] })).toEqual([4, 3, 1])
+    expect(await found({ subjects: ['work', 'o1@im.wechat'] })).toEqual([3, 1])
+    expect(await found({ subjects: ['work_2'] })).toEqual([2])
+    expect(await found({ subjects: ['100%'] })).toEqual([4])
+    expect(await found({ subjects: ['%'] })).toEqual([])
+    expect(await found({ address: '10.0.0.1' })).toEqual([1])
+    expect(await found({ request_id: 'a-1' })).toEqual([1])
+    expect(await found({ since: 2, until: 4 })).toEqual([3, 2])
+    expect(await found({ principals: [line.principal], subjects: ['work'], until: 4 })).toEqual([3, 1])
+  })
+
+  it('a decision is found by each message that it decided, beside the send', async t => {
+    const { audit, outbox } = t.store
+    const drafted = await outbox.enqueue(
+      entryOf('key:k1', [waiting('a'), waiting('b')], { asked: 'queue' }),
+      open,
+    )
+    if (drafted.state !== 'new') throw new Error(drafted.state)
+    const ids = drafted.entry.parts.map(part => part.message!)
+    const decision = { messages: ids.join(','), draft_by: 'key:k1', changed: 'text' as const }
+    await audit.add({
+      ...line,
+      operation: 'approve_outbox',
+      principal: 'owner',
+      outcome: 'done',
+      ...decision,
+    })
+    for (const id of ids) {
+      const lines = await audit.list({ message: id, limit: 10 })
+      expect(lines).toMatchObject([
+        { operation: 'approve_outbox', principal: 'owner', ...decision },
+        { operation: 'send', principal: 'key:k1', messages: String(id) },
+      ])
+    }
+    expect(await audit.list({ message: Number(`${ids[1]}0`), limit: 10 })).toEqual([])
+    const { events } = await t.store.events.listAfter('', { types: ['audit.line'], limit: 9, hidden: true })
+    expect(events.at(-1)?.data).toMatchObject(decision)
+  })
+
   it('lines are found by how they ended, each in one group', async t => {
     const { audit } = t.store
     const groups = {
@@ -118,18 +169,18 @@ onEach(it => {
     const [first] = await all(t.store)
     expect(first).toEqual({
       ...{ id: first!.id, at: first!.at, principal: 'owner', operation: 'send' },
-      ...{ subject: 's u', outcome: 'sending' },
+      ...{ subject: 's u', outcome: 'sending', messages: String(begun.row) },
     })
     await outbox.settle(begun, { status: 'accepted', message_id: '7', spent: true })
-    const queued = await outbox.enqueue(entryOf('key:k1', [waiting('a')], { address: '10.0.0.1' }), open)
+    const queued = await outbox.enqueue(entryOf('key:k1', [waiting('a')], { origin: 'r-1 10.0.0.1' }), open)
     const outcomes = async () =>
-      (await all(t.store)).map(one => [one.principal, one.outcome, one.address ?? ''])
+      (await all(t.store)).map(one => [one.principal, one.outcome, one.request_id, one.address])
     expect(await outcomes()).toEqual([
-      ['owner', 'accepted', ''],
-      ['key:k1', 'queued', '10.0.0.1'],
+      ['owner', 'accepted', undefined, undefined],
+      ['key:k1', 'queued', 'r-1', '10.0.0.1'],
     ])
     await outbox.end((queued as { entry: { id: number } }).entry.id, { code: 'cancelled', detail: 'x' })
-    expect((await outcomes())[1]).toEqual(['key:k1', 'refused', '10.0.0.1'])
+    expect((await outcomes())[1]).toEqual(['key:k1', 'refused', 'r-1', '10.0.0.1'])
     expect((await t.store.events.listAfter('', { types: ['audit.line'], limit: 9 })).events).toEqual([])
   })
 
@@ -137,7 +188,7 @@ onEach(it => {
     const { outbox } = t.store
     await t.store.keys.add({ ...key, id: 'k1' })
     const add = async (by: string, text: string) => {
-      const added = await outbox.enqueue(entryOf(by, [waiting(text)], { address: '::1' }), open)
+      const added = await outbox.enqueue(entryOf(by, [waiting(text)], { origin: ' ::1' }), open)
       if (added.state !== 'new') throw new Error(added.state)
       return added.entry
     }
@@ -163,12 +214,14 @@ onEach(it => {
 
   it('a part of a call that goes now gets its sender as it begins', async t => {
     const { outbox } = t.store
-    const call = entryOf('key:k1', [{ kind: 'text' }], { mode: 'fail', address: '::1' })
+    const call = entryOf('key:k1', [{ kind: 'text' }], { mode: 'fail', origin: 'r-2 ::1' })
     const added = await outbox.enqueue(call, open)
     if (added.state !== 'new') throw new Error(added.state)
     const begun = await outbox.begin([added.entry.parts[0]!.id], 'b', open, outgoing('a'))
     if (begun.go !== 'begun') throw new Error(begun.go)
     expect((await byId(t.store, begun.begun.row))?.sent_by).toBe('key:k1')
-    expect((await all(t.store)).map(one => [one.principal, one.address])).toEqual([['key:k1', '::1']])
+    expect((await all(t.store)).map(one => [one.principal, one.request_id, one.address])).toEqual([
+      ['key:k1', 'r-2', '::1'],
+    ])
   })
 })

@@ -19,8 +19,15 @@ const columns: readonly Column<AuditLine>[] = [
   ['OPERATION', ({ count, operation }) => (count === undefined ? operation : `${operation} × ${count}`)],
   ['OUTCOME', ({ outcome = 'not ended' }) => outcome],
   ['ADDRESS', ({ address = '–' }) => oneLine(address)],
-  ['SUBJECT', ({ subject = '' }) => oneLine(subject)],
+  ['SUBJECT', line => oneLine(aboutOf(line))],
 ]
+
+/** What a call was about; of a decision also whose draft it was, and whether its text was changed. */
+function aboutOf({ changed, draft_by, draft_by_name, messages, subject = '' }: AuditLine): string {
+  const draft = draft_by === undefined ? '' : `, a draft of ${formatCaller(draft_by, draft_by_name)}`
+  const ids = messages === undefined ? '' : ` (message ${messages}${draft}${changed ? ', changed' : ''})`
+  return `${subject}${ids}`
+}
 
 export const commands = [
   operationCommand(listAudit, {

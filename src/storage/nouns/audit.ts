@@ -2,7 +2,7 @@
 import type { AuditLine, AuditOutcome } from '../../model/audit.ts'
 import { stepApart } from '../../platform/apart.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
-import type { AuditStore, NewAuditLine } from '../audit.ts'
+import type { AuditFilter, AuditStore, NewAuditLine } from '../audit.ts'
 import {
   type Noun,
   type NounContext,
@@ -13,6 +13,7 @@ import {
   readFirst,
   write,
 } from '../routine.ts'
+import { likePatternOf } from '../search-text.ts'
 
 /** Maximum number of lines removed in one step. */
 const pruneStep = 1000
@@ -40,7 +41,12 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
     subject: sql`a.subject`,
     outcome: sql`a.outcome`,
     address: sql`a.address`,
+    request_id: sql`a.request_id`,
     count: sql`a.count`,
+    messages: sql`coalesce(CAST(a.message AS text), trim(a.decided, ','))`,
+    draft_by: sql`a.draft_by`,
+    draft_by_name: keyName('a.draft_by'),
+    changed: sql`a.changed`,
   }
   const selected = joinSql(
     Object.entries(columns).map(([name, column]) => sql`${column} AS ${constantSql(name)}`),
@@ -49,10 +55,12 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
   return {
     selected,
     announce: (id: Sql) => addEvent({ type: 'audit.line' }, json, sql`audit a WHERE a.id = ${id}`),
-    insert: ({ at, principal, operation, subject, outcome, address, count }: NewAuditLine): Sql[] => [
+    insert: (line: NewAuditLine): Sql[] => [
       ...dialect.lock(head),
-      sql`INSERT INTO audit (at, principal, operation, subject, outcome, address, count) VALUES (${at}, ${principal},
-        ${operation}, ${withoutErased(subject)}, ${outcome}, ${address}, ${count}) RETURNING id`,
+      sql`INSERT INTO audit (at, principal, operation, subject, outcome, address, request_id, count, decided, draft_by,
+          changed) VALUES (${line.at}, ${line.principal}, ${line.operation}, ${withoutErased(line.subject)},
+        ${line.outcome}, ${line.address}, ${line.request_id}, ${line.count}, ${line.messages && `,${line.messages},`},
+        ${line.draft_by}, ${line.changed}) RETURNING id`,
     ],
   }
 }
@@ -73,6 +81,23 @@ export function openAudit(context: NounContext, run: Runner): AuditStore {
 function createAudit(context: NounContext): Noun<Omit<AuditStore, 'prune'> & Removal> {
   const { dialect, withoutErased } = context
   const { announce, insert, selected } = createAuditLines(context)
+  /** The filters that no index serves, and the one for a message. */
+  const furtherOf = ({ until, subjects = [], address, request_id, message }: Partial<AuditFilter>): Sql => {
+    const words = subjects.map(one => likePatternOf(` ${one} `))
+    const conditions = [
+      ...(until === undefined ? [] : [sql`at < ${until}`]),
+      ...words.map(pattern => sql`' ' || subject || ' ' LIKE ${pattern} ESCAPE '\\'`),
+      ...(address === undefined ? [] : [sql`address = ${address}`]),
+      ...(request_id === undefined ? [] : [sql`request_id = ${request_id}`]),
+      ...(message === undefined
+        ? []
+        : [
+            sql`id IN (SELECT id FROM audit WHERE message = ${message} UNION ALL
+              SELECT id FROM audit WHERE decided IS NOT NULL AND decided LIKE ${`%,${message},%`})`,
+          ]),
+    ]
+    return joinSql([noSql, ...conditions], ' AND ')
+  }
   return {
     verbs: {
       *add(line) {
@@ -90,7 +115,7 @@ function createAudit(context: NounContext): Noun<Omit<AuditStore, 'prune'> & Rem
         )
       },
 
-      *list({ after, before, since, principals, operations, outcome, limit }) {
+      *list({ after, before, since, principals, operations, outcome, limit, ...filter }) {
         // Ids grow with time, so one walk from the end finds the start.
         const older =
           since === undefined
@@ -101,7 +126,7 @@ function createAudit(context: NounContext): Noun<Omit<AuditStore, 'prune'> & Rem
         const where = sql`id > ${Math.max(after ?? 0, older?.id ?? 0)}
           ${before === undefined ? noSql : sql`AND id < ${before}`}
           ${operations === undefined ? noSql : sql`AND operation IN (${joinSql(operations.map(one => sql`${one}`))})`}
-          ${outcome === undefined ? noSql : sql`AND ${outcomes[outcome]}`}`
+          ${outcome === undefined ? noSql : sql`AND ${outcomes[outcome]}`} ${furtherOf(filter)}`
         const order = sql`ORDER BY id ${constantSql(after === undefined ? 'DESC' : 'ASC')} LIMIT ${limit}`
         if (principals === undefined)
           return yield* readAll<AuditLine>(sql`SELECT ${selected} FROM audit a WHERE ${where} ${order}`)

@@ -28,7 +28,7 @@ type BeginRow = LaneRow &
     mode: SendMode
     call_owner?: string
     made_by?: string
-    address?: string
+    origin?: string
     /** Retention has not removed its row. */
     has_row: boolean
     /** It was queued by a key for another account, or the key has ended, and nobody has approved it. */
@@ -79,7 +79,7 @@ export class PgOutboxBegin extends PgPart {
   async #load(queries: Attempt, { ids, botId, rules }: Begin): Promise<BeginFacts<PgLane> | undefined> {
     const found = await queries.all<BeginRow>(sql`SELECT ${this.#lanes.columns},
       ${this.#lanes.slotColumns(rules, ids.length)}, ${constantSql(partColumns)}, e.mode, e.owner AS call_owner, e.made_by,
-      e.address, m.id IS NOT NULL AS has_row, coalesce(e.mode = 'queue' AND e.approved_by IS NULL
+      e.origin, m.id IS NOT NULL AS has_row, coalesce(e.mode = 'queue' AND e.approved_by IS NULL
         AND strpos(e.made_by, ':') > 0 AND (m.bot_id <> ${botId} OR k.revoked_at IS NOT NULL), false) AS is_unapproved
       FROM outbox_part p JOIN outbox e ON e.id = p.entry JOIN outbox_lane l ON l.id = p.lane ${joinSession}
       LEFT JOIN message m ON m.id = p.message

@@ -99,9 +99,9 @@ const laneColumnsOf = ({ id, version, counter, hold, owner, lease_until }: PgLan
   lease_until,
 })
 
-const entryRowOf = ({ entry, lane, owner, key, address }: NewEntryRow) => {
+const entryRowOf = ({ entry, lane, owner, key, origin }: NewEntryRow) => {
   const { id, mode, content, created_at, expires_at, asked, send_at, made_by } = entry
-  return { id, lane, mode, owner, key, content, created_at, expires_at, asked, send_at, made_by, address }
+  return { id, lane, mode, owner, key, content, created_at, expires_at, asked, send_at, made_by, origin }
 }
 
 const slotOf = ({ lane: { sessionKey: session, user: peer }, ...change }: SlotChange<PgLane>) => ({

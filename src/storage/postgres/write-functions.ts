@@ -96,10 +96,11 @@ export const writeFunctions = `
           WHERE p.id = (one ->> 'part')::bigint;
       END IF;
       IF jsonb_path_exists(rows, '$[*].sent_by') THEN
-        INSERT INTO audit (at, principal, operation, subject, outcome, address, message)
+        INSERT INTO audit (at, principal, operation, subject, outcome, request_id, address, message)
           SELECT m.stored_at, split_part(m.sent_by, ' ', 1), 'send',
             (SELECT name FROM session WHERE key = m.session) || ' ' || m.peer, m.status,
-            nullif(substr(m.sent_by, strpos(m.sent_by || ' ', ' ') + 1), ''), m.id FROM message m
+            nullif(split_part(m.sent_by, ' ', 2), ''), nullif(substr(m.sent_by,
+              length(split_part(m.sent_by, ' ', 1)) + length(split_part(m.sent_by, ' ', 2)) + 3), ''), m.id FROM message m
           WHERE m.id > hi - n AND m.id <= hi AND m.sent = 1 AND m.sent_by IS NOT NULL ORDER BY m.id;
       END IF;
     END IF;
@@ -224,9 +225,9 @@ export const writeFunctions = `
     END IF;
     IF w ? 'entries' THEN
       INSERT INTO outbox (id, lane, mode, owner, key, content, created_at, expires_at, asked, send_at, made_by,
-        address)
+        origin)
         SELECT e.id, e.lane, e.mode, e.owner, e.key, e.content, e.created_at, e.expires_at, e.asked, e.send_at,
-        e.made_by, e.address
+        e.made_by, e.origin
         FROM jsonb_populate_recordset(NULL::outbox, w -> 'entries') e;
     END IF;
     IF w ? 'parts' THEN

@@ -113,7 +113,7 @@ export type EntryChange = Changed<
 >
 
 /** A stored entry with what only its row has. */
-export type NewEntryRow = Pick<NewEntry, 'key' | 'address'> & {
+export type NewEntryRow = Pick<NewEntry, 'key' | 'origin'> & {
   entry: StoredEntry
   lane: number
   owner?: string

@@ -101,7 +101,7 @@ function insert<L extends LaneFacts>(
   begun: { message: SentMessage; slot: number | undefined } | undefined,
   plan: OutboxPlan<L>,
 ): StoredEntry {
-  const { address, asked, bot_id: botId, content = '', key, made_by, mode, send_at } = entry
+  const { asked, bot_id: botId, content = '', key, made_by, mode, origin, send_at } = entry
   const created_at = plan.now
   const owner = mode === 'fail' ? self : undefined
   const stored: StoredEntry = {
@@ -118,7 +118,7 @@ function insert<L extends LaneFacts>(
     ...(asked && { asked }),
     ...(send_at !== undefined && { send_at }),
   }
-  plan.newEntries.push({ entry: stored, lane: lane.id, owner, key, address })
+  plan.newEntries.push({ entry: stored, lane: lane.id, owner, key, origin })
   for (const [nth, { kind, waiting }] of entry.parts.entries()) {
     const first = nth === 0 ? begun : undefined
     const { file, message } = waiting ?? {}

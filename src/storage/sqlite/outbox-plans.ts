@@ -81,12 +81,12 @@ export class SqliteOutboxPlans extends EnginePart {
   }
 
   /** Gives it and its parts their ids. */
-  #addEntry({ entry, lane, owner, key, address }: NewEntryRow): void {
+  #addEntry({ entry, lane, owner, key, origin }: NewEntryRow): void {
     const { asked, content, created_at, expires_at, made_by, mode, send_at } = entry
     const { lastInsertRowid: id } = this.db.run`INSERT INTO outbox (lane, mode, owner, key, content,
-      created_at, expires_at, asked, send_at, made_by, address)
+      created_at, expires_at, asked, send_at, made_by, origin)
       VALUES (${lane}, ${mode}, ${owner}, ${key}, ${content}, ${created_at}, ${expires_at},
-      ${asked}, ${send_at}, ${made_by}, ${address})`
+      ${asked}, ${send_at}, ${made_by}, ${origin})`
     entry.id = id
     for (const [nth, part] of entry.parts.entries()) Object.assign(part, { id: partId(id, nth), entry: id })
   }

@@ -69,12 +69,12 @@ type BeginRow = PartRow &
     /** The process in which the caller waits; only in mode `fail`. */
     call_owner?: string
     made_by?: string
-    address?: string
+    origin?: string
     has_row: number
     is_unapproved?: number
   }
 
-const selectForBegin = `SELECT ${partColumns}, ${laneRowColumns}, e.mode, e.owner AS call_owner, e.made_by, e.address,
+const selectForBegin = `SELECT ${partColumns}, ${laneRowColumns}, e.mode, e.owner AS call_owner, e.made_by, e.origin,
   m.id IS NOT NULL AS has_row, e.mode = 'queue' AND e.approved_by IS NULL AND instr(e.made_by, ':') > 0
     AND (m.bot_id <> ? OR k.revoked_at IS NOT NULL) AS is_unapproved
   FROM outbox_part p JOIN outbox e ON e.id = p.entry JOIN outbox_lane l ON l.id = p.lane

@@ -102,10 +102,12 @@ const audit = `
   -- so its line, from then on.
   CREATE TRIGGER message_audited AFTER INSERT ON message WHEN new.sent = 1 AND new.sent_by IS NOT NULL
   BEGIN
-    INSERT INTO audit (at, principal, operation, subject, outcome, address, message)
-      VALUES (new.stored_at, substr(new.sent_by, 1, instr(new.sent_by || ' ', ' ') - 1), 'send',
+    INSERT INTO audit (at, principal, operation, subject, outcome, request_id, address, message)
+      SELECT new.stored_at, substr(new.sent_by, 1, instr(new.sent_by || ' ', ' ') - 1), 'send',
         (SELECT name FROM session WHERE key = new.session) || ' ' || new.peer, new.status,
-        nullif(substr(new.sent_by, instr(new.sent_by || ' ', ' ') + 1), ''), new.id);
+        nullif(substr(origin, 1, instr(origin || ' ', ' ') - 1), ''),
+        nullif(substr(origin, instr(origin || ' ', ' ') + 1), ''), new.id
+      FROM (SELECT substr(new.sent_by, instr(new.sent_by || ' ', ' ') + 1) AS origin);
   END;
   CREATE TRIGGER message_audited_status AFTER UPDATE OF status ON message
     WHEN new.status IS NOT old.status AND new.sent_by IS NOT NULL
