@@ -144,7 +144,7 @@ function shortOf(id: string): string {
 }
 
 /** Who made a call, in a word or two. */
-function whoOf({ principal, name }: Pick<Line, 'principal' | 'name'>): string {
+export function whoOf({ principal, name }: { principal: string; name?: string | undefined }): string {
   const [kind = '', id = ''] = principal.split(':')
   if (name !== undefined) return name
   if (kind === 'open') return t('audit.nobody')

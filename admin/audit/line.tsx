@@ -6,7 +6,7 @@ import { Link } from '../ui/link.tsx'
 import { Fact, State, Time } from '../ui/marks.tsx'
 import { Row, RowLink } from '../ui/rows.tsx'
 import { Sheet } from '../ui/sheet.tsx'
-import { type Line, lookOf, reasonOf, sentenceOf, subjectOf } from './deeds.ts'
+import { type Line, lookOf, reasonOf, sentenceOf, subjectOf, whoOf } from './deeds.ts'
 
 export function AuditRow({ line }: { line: Line }) {
   const { id, at, count } = line
@@ -47,7 +47,8 @@ function Sentence({ line, href }: { line: Line; href: string }) {
 }
 
 export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) {
-  const { at, principal, operation, subject, outcome, address, count } = line
+  const { at, principal, operation, subject, outcome, address, count, request_id } = line
+  const { changed, draft_by = '', draft_by_name, messages } = line
   const about = subjectOf(line)
   const facts = [
     [t('audit.caller'), principal],
@@ -55,6 +56,7 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
     [t('audit.subject'), subject],
     [t('audit.outcome'), outcome],
     [t('audit.address'), address],
+    [t('audit.request'), request_id],
   ] as const
   return (
     <Sheet
@@ -63,16 +65,30 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
         .join('')}
       onClose={onClose}
       footer={
-        about.isChat && (
-          <Link class="button" href={about.href ?? ''}>
-            {t('audit.open_chat')}
-          </Link>
-        )
+        <>
+          {messages?.split(',').map(message => (
+            <Link key={message} class="button" href={`/audit?message=${message}`}>
+              {t('audit.life')}
+            </Link>
+          ))}
+          {about.isChat && (
+            <Link class="button" href={about.href ?? ''}>
+              {t('audit.open_chat')}
+            </Link>
+          )}
+        </>
       }
     >
       <div>
         <State {...lookOf(line)} />
         <p class="soft small">{reasonOf(line)}</p>
+        {draft_by !== '' && (
+          <p class="soft small">
+            {t(changed ? 'audit.drafted_changed' : 'audit.drafted', {
+              who: isolated(whoOf({ principal: draft_by, name: draft_by_name })),
+            })}
+          </p>
+        )}
       </div>
       <dl>
         <Fact label={t('audit.when')}>

@@ -6,6 +6,7 @@ import { call, type Input } from '../api.ts'
 import { deedOptions, type Line } from '../audit/deeds.ts'
 import { AuditDetail, AuditRow } from '../audit/line.tsx'
 import { type TextKey, t } from '../i18n.ts'
+import { sessions } from '../live.ts'
 import { setParams, useParam } from '../place.ts'
 import { callerName, may } from '../rights.ts'
 import { timeNow } from '../times.ts'
@@ -33,13 +34,18 @@ const outcomes: Readonly<Record<NonNullable<Input<'list_audit'>['outcome']>, Tex
   failed: 'audit.failed',
 }
 
-/** The filters in the URL. `who` is a principal; that of a key stands for all calls with the key. */
+/**
+ * The filters in the URL. `who` is a principal; that of a key stands for all calls with the key. Pages lead here with a
+ * `message`, a row id.
+ */
 function useFilters() {
   const filters = {
     who: useParam('who'),
     what: useParam('what'),
     outcome: useParam('outcome'),
     hours: useParam('hours'),
+    account: useParam('account'),
+    message: useParam('message'),
   }
   return { ...filters, isSet: Object.values(filters).some(value => value !== '') }
 }
@@ -90,7 +96,7 @@ export function Audit() {
 }
 
 function Chips({
-  filters: { who, what, outcome, hours },
+  filters: { who, what, outcome, hours, account, message },
   lines,
 }: {
   filters: Filters
@@ -118,6 +124,13 @@ function Chips({
       {chip('what', what, 'audit.what', deedOptions())}
       {chip('outcome', outcome, 'audit.outcome', named(outcomes))}
       {chip('hours', hours, 'audit.when', named(spans))}
+      {chip(
+        'account',
+        account,
+        'audit.account',
+        (sessions.value ?? []).map(({ name }) => [name, name] as const),
+      )}
+      {message !== '' && chip('message', message, 'audit.message', [[message, message]])}
     </>
   )
 }
@@ -138,7 +151,7 @@ function callersOf(lines: readonly Line[]): Map<string, string> {
   return known
 }
 
-function queryOf({ who, what, outcome, hours }: Filters): Input<'list_audit'> {
+function queryOf({ who, what, outcome, hours, account, message }: Filters): Input<'list_audit'> {
   const [kind, key] = who.split(':')
   const isKey = kind === 'key' && key !== undefined
   return {
@@ -147,6 +160,8 @@ function queryOf({ who, what, outcome, hours }: Filters): Input<'list_audit'> {
     ...(what !== '' && { operation: what }),
     ...(outcome in outcomes && { outcome: outcome as keyof typeof outcomes }),
     ...(Number(hours) > 0 && { since: Math.round(timeNow() - Number(hours) * hourMs) }),
+    ...(account !== '' && { session: account }),
+    ...(Number(message) > 0 && { message: Number(message) }),
     limit: pageSize,
   }
 }

@@ -79,6 +79,13 @@ describe.skipIf(!hasBrowser)('approvals', () => {
     await page.getByRole('button', { name: 'Send it: shall I?' }).click()
     await opened(page, 'with a plan?')
     await panel.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'shall I?'))
+    // The audit log leads from the decision to the life of the message.
+    await page.goto(`${panel.url}/audit?what=approve_outbox`)
+    await page.getByRole('main').getByRole('listitem').getByRole('link').first().click()
+    await page.getByRole('link', { name: t('audit.life') }).click()
+    await page.waitForURL(url => url.searchParams.has('message'))
+    const lines = page.getByRole('main').getByRole('list', { name: t('nav.audit') }).getByRole('listitem')
+    await panel.until('the whole record', async () => (await lines.count()) === 2)
     expect(panel.complaints).toEqual([])
   })
 
