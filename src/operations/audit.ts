@@ -53,7 +53,7 @@ export const listAudit = defineOperation({
     limit: optional(between(1, 1000, 'Maximum number of lines to return.', { default: 100 })),
   }),
   output: Type.Array(AuditLine, { description: 'Newest first; with after oldest first.' }),
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found', 'session_not_found', 'store_unavailable'],
   examples: [
     {
       summary: 'The newest call',
@@ -125,7 +125,7 @@ export const listAudit = defineOperation({
     const principals = ids.flatMap(id => [`key:${id}`, `panel:${id}`])
     const isName = user !== undefined && !isUserId(user) && !user.startsWith('user:')
     const found = isName ? (await events.resolveFilter({ user })).user : user
-    return audit.list({
+    const lines = await audit.list({
       ...filter,
       principals: principal === undefined ? (key === undefined ? undefined : principals) : [principal],
       operations: operation?.split(','),
@@ -133,6 +133,9 @@ export const listAudit = defineOperation({
       request_id: request,
       limit,
     })
+    // A session that is gone has lines; a misspelt one is an error.
+    if (lines.length === 0) await events.resolveFilter({ session })
+    return lines
   },
 })
 

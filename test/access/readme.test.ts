@@ -59,7 +59,7 @@ test('every command does what the page says', async () => {
   await chmod(join(home, 'svc'), 0o755)
 
   const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code)
-  expect(blocks).toHaveLength(6)
+  expect(blocks).toHaveLength(7)
   // The reader puts the key into a variable.
   const [add = '', ...others] = (blocks[0] ?? '').split('\n')
   const put = [`${add} | tee added`, 'KEY=$(grep -o "svc_[0-9a-z]*_[0-9a-f]*" added)', ...others].join('\n')
@@ -78,7 +78,8 @@ test('every command does what the page says', async () => {
     },
   )
   expect({ status, stdout, stderr }).toMatchObject({ status: 0 })
-  const [first = '', renewed = '', made, seen = '', approved = '', over = ''] = stdout.split('=====\n')
+  const [first = '', renewed = '', made, seen = '', approved = '', over = '', audited = ''] =
+    stdout.split('=====\n')
   expect(first).toContain('"name":"support-bot"')
   expect(renewed).toMatch(/svc_[0-9a-z]{8}_[0-9a-f]{64}/)
   expect(made).toBe('')
@@ -87,4 +88,5 @@ test('every command does what the page says', async () => {
   expect([names(ofSupport), names(ofReports)]).toEqual([['support'], ['sales', 'support', 'work']])
   expect(JSON.parse(approved)).toMatchObject({ made_by_name: 'sales-bot', parts: [{ status: 'accepted' }] })
   expect(over).toContain('"unauthorized"')
+  expect(audited).toContain('  login ')
 }, 120_000)

@@ -242,7 +242,8 @@ describe('what is not there is an error that says what to do', () => {
   test.each(ofOperations)('svc %s', async (words, operation) => {
     const { properties = {}, required = [] } = operation.inputSchema
     const line = lineOf(specOf(operation))
-    if ('session' in properties)
+    // The audit log has lines about the failed calls before.
+    if ('session' in properties && words !== 'audit')
       expect(await errorOf([...line, '--session', 'nope'], 1, present)).toMatchObject({
         code: 'session_not_found',
       })

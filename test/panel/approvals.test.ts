@@ -84,7 +84,10 @@ describe.skipIf(!hasBrowser)('approvals', () => {
     await page.getByRole('main').getByRole('listitem').getByRole('link').first().click()
     await page.getByRole('link', { name: t('audit.life') }).click()
     await page.waitForURL(url => url.searchParams.has('message'))
-    const lines = page.getByRole('main').getByRole('list', { name: t('nav.audit') }).getByRole('listitem')
+    const lines = page
+      .getByRole('main')
+      .getByRole('list', { name: t('nav.audit') })
+      .getByRole('listitem')
     await panel.until('the whole record', async () => (await lines.count()) === 2)
     expect(panel.complaints).toEqual([])
   })
