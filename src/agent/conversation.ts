@@ -2,7 +2,13 @@
  * A conversation of a user with an agent: gathers the messages of a burst into a turn, obeys the commands, and runs the
  * turns one after another.
  */
-import { type ConversationKey, isSvcError, type Message, type OpenMessage } from '../index.ts'
+import {
+  type ConversationKey,
+  isSvcError,
+  type Message,
+  type OpenMessage,
+  type StoredTurn,
+} from '../index.ts'
 import { saidIn } from '../model/typed-answer.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
@@ -25,7 +31,7 @@ export class UserConversation {
   readonly #marks = new Map<OpenMessage, 'answer' | 'old'>()
   /** Messages and commands are taken one after another: how many steps are not done yet, and the last of them. */
   #steps = { open: 0, last: Promise.resolve() }
-  #current: (TurnPlace & { id: number }) | undefined
+  #current: (TurnPlace & { id: number; hasBegun: boolean }) | undefined
   /** Turns that the user stopped before they began. */
   readonly #dropped = new Set<number>()
   #working: Promise<void> | undefined
@@ -83,7 +89,8 @@ export class UserConversation {
     if (command === undefined) {
       this.#burst.add(open)
       if (mark === 'answer' || mark === 'old') this.#marks.set(open, mark)
-      else if (config.interrupt) this.#current?.stop.abort(new TurnStopped('message', 'a new message came'))
+      else if (config.interrupt && this.#current?.hasBegun)
+        this.#current.stop.abort(new TurnStopped('message', 'a new message came'))
       return
     }
     await this.#storeBurst()
@@ -217,6 +224,16 @@ export class UserConversation {
     this.#working = undefined
   }
 
+  /** Messages whose answers would wait for one another's slots are one turn: it begins when a slot is free. */
+  async #awaitSlot(turn: StoredTurn, stop: AbortSignal): Promise<StoredTurn> {
+    const { delivery, work } = this.#ports
+    const hasBegun = turn.state !== 'waiting' || turn.source !== 'message' || stop.aborted
+    if (hasBegun || !(await delivery.awaitTurn(turn, () => stop.aborted)) || stop.aborted) return turn
+    const { turns } = (await work.claim(this.key)) ?? { turns: [] }
+    await work.joinTurns(turns.map(({ id }) => id))
+    return (await work.getTurn(turn.id)) ?? turn
+  }
+
   /** Runs the oldest open turn. @returns whether there was one */
   async #runNext(): Promise<boolean> {
     const { clock, work } = this.#ports
@@ -225,10 +242,13 @@ export class UserConversation {
     if (!turn || !state) return false
     const stop = new AbortController()
     if (this.#dropped.delete(turn.id)) stop.abort(stoppedByUser())
-    const place = { stop, notices: new TurnNotices(clock), isLast: turns.length === 1 }
-    this.#current = { id: turn.id, ...place }
+    const createPlace = () => ({ stop, notices: new TurnNotices(clock), isLast: turns.length === 1 })
     try {
-      await this.#runner.run(turn, state, place)
+      this.#current = { id: turn.id, ...createPlace(), hasBegun: false }
+      const joined = await this.#awaitSlot(turn, stop.signal)
+      const place = createPlace()
+      this.#current = { id: turn.id, ...place, hasBegun: true }
+      await this.#runner.run(joined, state, place)
     } finally {
       this.#current = undefined
     }

@@ -185,24 +185,36 @@ export class AnswerDelivery {
   }
 
   /**
+   * Waits before a turn begins until its answer will find a slot.
+   *
+   * @returns whether it waited
+   * @throws same as `deliver`
+   */
+  async awaitTurn(turn: StoredTurn, isStopped: () => boolean): Promise<boolean> {
+    return (await this.#ports.approvals?.areNeeded(turn)) !== true && this.#awaitSlot(turn, isStopped)
+  }
+
+  /**
    * Waits until the answer of a turn may take a slot, since the last slots are kept for other messages. Tells the
    * user first when that will be. With no answer left, the parts wait in the outbox instead.
    *
+   * @returns whether it waited
    * @throws ClaimLost if the user was erased; the reason of the signal
    */
-  async #awaitSlot(turn: StoredTurn, isStopped: () => boolean): Promise<void> {
+  async #awaitSlot(turn: StoredTurn, isStopped: () => boolean): Promise<boolean> {
     const { clock, over, work } = this.#ports
+    let dueAt = 0
     try {
-      for (let dueAt = 0; !isStopped(); await clock.sleep(lookEveryMs, over)) {
+      for (; !isStopped(); await clock.sleep(lookEveryMs, over)) {
         over?.throwIfAborted()
         if (clock.now() < dueAt) {
           const current = await work.getTurn(turn.id)
           if (!current) throw new ClaimLost('the user of the turn was erased')
-          if (current.stopping) return
+          if (current.stopping) break
           continue
         }
         const { free, freeAt } = await this.#slots.look(turn)
-        if (free > this.#slots.kept || (await this.countLeft(turn)) === 0) return
+        if (free > this.#slots.kept || (await this.countLeft(turn)) === 0) break
         const isFirst = dueAt === 0
         dueAt = freeAt(this.#slots.kept + 1)
         this.#dueAt.set(turn.id, dueAt)
@@ -212,6 +224,7 @@ export class AnswerDelivery {
     } finally {
       this.#dueAt.delete(turn.id)
     }
+    return dueAt > 0
   }
 
   /** Tells a user who asks for the rest of an answer if it cannot come now. */

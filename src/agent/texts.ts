@@ -48,9 +48,9 @@ const english = {
     `Working for ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
   help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs.',
   ready: (minutes: number) =>
-    `The answer is ready, and comes in about ${minutes} min: only so many messages may be sent at a time.`,
+    `The answer comes in about ${minutes} min: only so many messages may be sent at a time.`,
   waitsFor: (minutes: number, waiting: number) =>
-    `An answer is ready, and comes in about ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
+    `An answer comes in about ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
   moreIn: (minutes: number) => `The rest can come in about ${minutes} min. Reply /more then.`,
   nextIn: (minutes: number) => `(The next message can come in about ${minutes} min.)`,
   slow: (minutes: number) => `Still working on it (${minutes} min so far).`,
@@ -97,9 +97,9 @@ const chinese: typeof english = {
   idle: '等待你的消息。',
   working: (minutes, waiting) => `已处理 ${minutes} 分钟${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
   help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度。',
-  ready: minutes => `回答已经准备好，大约 ${minutes} 分钟后发送：一段时间内可发的消息条数有限。`,
+  ready: minutes => `回答大约 ${minutes} 分钟后发送：一段时间内可发的消息条数有限。`,
   waitsFor: (minutes, waiting) =>
-    `回答已经准备好，大约 ${minutes} 分钟后发送${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
+    `回答大约 ${minutes} 分钟后发送${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
   moreIn: minutes => `剩余部分大约 ${minutes} 分钟后可以发送，到时请回复「更多」。`,
   nextIn: minutes => `（下一条消息大约 ${minutes} 分钟后才能发送。）`,
   slow: minutes => `还在处理（已用 ${minutes} 分钟）。`,

@@ -50,7 +50,7 @@ export interface TurnPorts {
   >
   readonly delivery: Pick<
     AnswerDelivery,
-    'deliver' | 'hasRoom' | 'minutesToWait' | 'reply' | 'tell' | 'tellOwner' | 'textsFor'
+    'awaitTurn' | 'deliver' | 'hasRoom' | 'minutesToWait' | 'reply' | 'tell' | 'tellOwner' | 'textsFor'
   >
   /** Asks the owner what an agent wants to do in a turn. */
   ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>

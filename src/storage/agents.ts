@@ -173,6 +173,12 @@ export interface AgentStore {
    */
   changeTurn(id: number, change: TurnChange): Promise<boolean>
 
+  /**
+   * Makes one turn of those among these that wait, are about messages, and belong to the conversation of the first: it gets the
+   * messages of all. Nothing changes if this process does not have the conversation.
+   */
+  joinTurns(ids: readonly number[]): Promise<void>
+
   /** Replaces the state of a conversation. @returns same as `changeTurn` */
   saveState(key: ConversationKey, state: ConversationState): Promise<boolean>
 

@@ -1,5 +1,6 @@
 /** Many messages within the pace of sending: an answer that waits says when it comes, and commands find a slot. */
 import { expect, test } from 'bun:test'
+import type { AgentConfig } from '../../src/agent/config.ts'
 import { PaceSlots } from '../../src/agent/slots.ts'
 import type { Message, Svc } from '../../src/index.ts'
 import { testClock } from '../support/clock.ts'
@@ -35,10 +36,10 @@ test('slots are counted from what was sent: joined texts once, what waits too, r
   expect((await new PaceSlots({ svc, clock }).look(chat)).free).toBe(Number.POSITIVE_INFINITY)
 })
 
-async function withPace() {
+async function withPace(config: Partial<AgentConfig> = {}) {
   const agents = await withAgents()
   const backend = new PlayedBackend(({ text }) => `to ${text}`)
-  await agents.start(backend, {}, { pace }, { pace: '100/s,10/5m' })
+  await agents.start(backend, config, { pace }, { pace: '100/s,10/5m' })
   return { agents, backend }
 }
 
@@ -52,7 +53,7 @@ test('13 messages and commands: nothing is silent for minutes, and all answers c
   }
   // Seven answers, and the word about the eighth.
   await agents.gets(8)
-  expect(backend.runs.length).toBe(8)
+  expect(backend.runs.length).toBe(7)
   await agents.say('/status')
   const [, status] = (await agents.gets(9)).slice(7)
   expect(status).toMatch(/\d/)
@@ -74,9 +75,25 @@ test('13 messages and commands: nothing is silent for minutes, and all answers c
       () => clock.sleeps(1, 1000) && agents.count("outbox_part WHERE status = 'sending'") === 0,
     )
   }
-  const all = await agents.got()
-  for (let nth = 1; nth <= 13; nth++)
-    expect(all.filter(text => text.includes(`to message ${nth}`)).length).toBeGreaterThan(0)
+  // The messages that would have waited for one another's slots are one turn.
+  expect(backend.runs.length).toBe(8)
+  const rest = Array.from({ length: 6 }, (_, nth) => `message ${nth + 8}`).join('\n')
+  expect((await agents.got()).at(-1)).toBe(`to ${rest}`)
+  expect((await agents.turns()).map(({ messages }) => messages.length)).toEqual([1, 1, 1, 1, 1, 1, 1, 6])
+})
+
+test('an interruption does not end a message that has not begun', async () => {
+  const { agents, backend } = await withPace({ interrupt: true })
+  await using _ = agents
+  for (let nth = 1; nth <= 9; nth++) {
+    await agents.say(`message ${nth}`)
+    await agents.until('it was read', async () => (await agents.turns()).length === nth)
+    if (nth < 8) await agents.gets(nth)
+  }
+  await agents.gets(8)
+  agents.library.clock.advance(pace.windowMs)
+  await agents.gets(9)
+  expect(backend.runs.at(-1)!.prompt.text).toBe('message 8\nmessage 9')
 })
 
 test('a long answer takes all slots but one; /more says when the rest can come, and sends it then', async () => {
@@ -96,20 +113,35 @@ test('a long answer takes all slots but one; /more says when the rest can come, 
   expect((await agents.turns())[0]!.parts_sent).toBeGreaterThan(9)
 })
 
-test('/stop ends an answer that waits for a slot; /more brings it', async () => {
+test('/stop ends messages that wait for a slot before they begin', async () => {
   const { agents, backend } = await withPace()
   await using _ = agents
-  const { clock } = agents.library
-  for (let nth = 1; nth <= 8; nth++) {
+  for (let nth = 1; nth <= 9; nth++) {
     await agents.say(`message ${nth}`)
     await agents.until('it was read', async () => (await agents.turns()).length === nth)
   }
   await agents.gets(8)
   await agents.say('/stop')
   await agents.gets(9)
-  await agents.become(...Array(7).fill('answered'), 'more')
+  await agents.become(...Array(7).fill('answered'), 'stopped', 'stopped')
+  expect(backend.runs.length).toBe(7)
+})
+
+test('/stop ends an answer that waits for a slot, since others took them; /more brings it', async () => {
+  const agents = await withAgents()
+  await using _ = agents
+  const { clock } = agents.library
+  const backend = new PlayedBackend()
+  const { svc } = await agents.start(backend, {}, { pace }, { pace: '100/s,10/5m' })
+  await agents.say('message')
+  await agents.until('it runs', () => backend.runs.length === 1)
+  for (let nth = 1; nth <= 7; nth++) await svc.send({ to: agents.owner, text: `notice ${nth}` })
+  backend.runs[0]!.answer('the answer')
+  await agents.gets(8)
+  await agents.say('/stop')
+  await agents.gets(9)
+  await agents.become('more')
   clock.advance(pace.windowMs)
   await agents.say('/more')
-  expect((await agents.gets(10))[9]).toBe('to message 8')
-  expect(backend.runs.length).toBe(8)
+  expect((await agents.gets(10))[9]).toBe('the answer')
 })

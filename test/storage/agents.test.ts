@@ -50,6 +50,36 @@ onEach((it, open) => {
       expect([asked.size, (await t.store.agents.readAsked([])).size]).toEqual([2, 0])
     })
 
+    it('turns that wait become one, with the messages of all; those that were stopped or run stay', async t => {
+      const { agents } = t.store
+      const [running, first, stopped, second] = [
+        await addTurn(t, {}, 2),
+        await addTurn(t),
+        await addTurn(t),
+        await addTurn(t, {}, 2),
+      ] as const
+      const injected = await inject(t.store)
+      const all = [running, first, stopped, second, injected]
+      const ids = all.map(({ id }) => id)
+      const listed = async () => ((await agents.claim(key())) ?? { turns: [] }).turns
+      await agents.joinTurns(ids)
+      expect((await agents.listTurns({ limit: 9 })).map(({ id }) => id)).toEqual([...ids].reverse())
+      expect(await listed()).toHaveLength(5)
+      await agents.changeTurn(running.id, { state: 'running' })
+      await agents.stopTurn(stopped.id)
+      await agents.joinTurns(ids)
+      await agents.joinTurns(ids)
+      expect((await listed()).map(({ id, messages }) => [id, messages])).toEqual([
+        [running.id, running.messages],
+        [first.id, [...first.messages, ...second.messages]],
+        [stopped.id, stopped.messages],
+        [injected.id, []],
+      ])
+      // What comes again after a crash is in the joined turn.
+      const again = await agents.addTurn({ ...key(), source: 'message', messages: second.messages })
+      expect(again.id).toBe(first.id)
+    })
+
     it('a turn is stored as added, waits, and stays after a restart', async t => {
       const { agents } = t.store
       const turn = await addTurn(t, {}, 3)

@@ -281,6 +281,25 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
         )
       },
 
+      *joinTurns(ids) {
+        const isJoined = sql`${dialect.isOneOf(sql`t.id`, ids)} AND t.state = 'waiting' AND t.stopping = 0
+          AND t.source = 'message' AND c.owner = ${owner}
+          AND t.conversation = (SELECT conversation FROM agent_turn WHERE id = ${ids[0]})`
+        const [first, ...others] = yield* readTurns(sql`WHERE ${isJoined} ORDER BY t.id`)
+        if (!first || others.length === 0) return
+        const messages = [first, ...others].flatMap(turn => turn.messages)
+        const held = sql`SELECT t.id FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation
+          WHERE ${isJoined}${dialect.holding('c')}`
+        yield* write(
+          ...dialect.expect(sql`(SELECT count(*) FROM (${held}) held) = ${others.length + 1}`),
+          sql`DELETE FROM agent_turn WHERE ${dialect.isOneOf(
+            sql`id`,
+            others.map(({ id }) => id),
+          )}`,
+          sql`UPDATE agent_turn SET messages = ${JSON.stringify(messages)} WHERE id = ${first.id}`,
+        )
+      },
+
       saveState: (key, { agent_session, folder }) =>
         changes(sql`UPDATE agent_conversation SET agent_session = ${agent_session}, folder = ${folder}
           WHERE id = ${idOf(key)} AND owner = ${owner} RETURNING id`),
@@ -384,6 +403,7 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
       ...questions.modes,
       addTurn: 'write',
       changeTurn: 'write',
+      joinTurns: 'write',
       saveState: 'write',
       stopTurn: 'write',
       claimAgent: 'light',

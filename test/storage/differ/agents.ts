@@ -128,6 +128,11 @@ const agents = {
     (side, { key, isOther, ...state }) => storeOf(side, isOther).agents.saveState(key, filled(state)),
     2,
   ),
+  joinTurns: verb(
+    { nths: fc.array(nth, { minLength: 1, maxLength: 4 }), isOther },
+    (side, { nths, isOther }) =>
+      storeOf(side, isOther).agents.joinTurns([...new Set(nths.map(nth => turnOf(side, nth)))]),
+  ),
   stopTurn: verb({ nth, isOther }, (side, { nth, isOther }) =>
     storeOf(side, isOther).agents.stopTurn(turnOf(side, nth)),
   ),
