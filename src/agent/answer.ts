@@ -1,4 +1,5 @@
 /** Turns the Markdown of an agent into messages for WeChat: plain texts that read well there, and files. */
+import { decodeHTMLStrict } from 'entities/decode'
 import type { MarkedToken, Token, Tokens } from 'marked'
 import stringWidth from 'string-width'
 import type { AnswerPart, StoredAnswer } from '../index.ts'
@@ -187,6 +188,7 @@ class AnswerWriter {
       if (token.type === 'link') this.#writeLink(token)
       else if (token.type === 'image') this.#writePicture(token)
       else if (token.type === 'strong' || token.type === 'em') this.#writeEmphasis(token)
+      else if (token.type === 'del') page.write(strike(decode(token.text)))
       else if (token.type === 'html' && this.#isMarkdown && /^<br ?\/?>$/i.test(token.raw)) page.write('\n')
       else page.write(token.type === 'text' && this.#isMarkdown ? decode(token.raw) : token.raw)
     }
@@ -271,18 +273,15 @@ function cutLine(line: string): string[] {
 
 const space: Tokens.Text = { type: 'text', raw: ' ', text: ' ' }
 
-const entities = [
-  ['&lt;', '<'],
-  ['&gt;', '>'],
-  ['&quot;', '"'],
-  ['&#39;', "'"],
-  ['&nbsp;', ' '],
-  ['&amp;', '&'],
-] as const
+/** Decodes what HTML writes with names or numbers. What it stands for is cleaned as all else is. */
 const decode = (text: string): string =>
-  text.includes('&')
-    ? entities.reduce((all, [entity, character]) => all.replaceAll(entity, character), text)
-    : text
+  text.replace(/&[#\w]+;/g, entity => {
+    const decoded = decodeHTMLStrict(entity)
+    return decoded.trim() === '' ? ' ' : clean(decoded)
+  })
+
+/** Strikes a text out: each character has a stroke. */
+const strike = (text: string): string => text.replace(/\S\p{M}*/gu, '$&\u0336')
 
 /** Shortens an address as people write it: without `https://` and a slash at the end. */
 const shorten = (address: string): string => address.replace(/^(https?:\/\/|mailto:)/i, '').replace(/\/$/, '')

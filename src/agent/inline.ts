@@ -23,9 +23,10 @@ export class InlineReader extends Lexer {
     return this.#sure.hasFound
   }
 
-  /** Returns the tokens of a line. Their sources joined are the line. */
-  read(line: string): Token[] {
-    if (!/[*_`[<]|:\/\//.test(line)) return line === '' ? [] : [{ type: 'text', raw: line, text: line }]
+  /** Returns the tokens of a line, or of an item of a list. Their sources joined are the line. */
+  read(line: string, isItem = false): Token[] {
+    this.#sure.isItem = isItem
+    if (!/[*_`[<]|~~|:\/\//.test(line)) return line === '' ? [] : [{ type: 'text', raw: line, text: line }]
     this.state.inLink = false
     this.state.inRawBlock = false
     return this.inlineTokens(line)
@@ -52,6 +53,8 @@ function findInlineEnd(text: string, from: number): number {
   return ends.find(end => end > from + 1) ?? (link > from ? link : far)
 }
 
+const strikePattern = /^~~(?![~\s])([^\n]{1,400}?)(?<![~\s])~~(?!~)/
+
 /** What ends an emphasis: as many marks as begin it, after a character. */
 const endOf: Readonly<Record<string, RegExp>> = {
   '*': /(?<![\s*])\*(?!\*)/,
@@ -63,6 +66,8 @@ const endOf: Readonly<Record<string, RegExp>> = {
 
 class SureTokenizer extends Tokenizer {
   hasFound = false
+  /** The line is an item of a list. */
+  isItem = false
   /** The text that is read. */
   source = ''
 
@@ -79,9 +84,18 @@ class SureTokenizer extends Tokenizer {
     return { type, raw, text: inner, tokens: this.lexer.inlineTokens(inner) }
   }
 
-  /** Agents use two tildes to strike text out, and WeChat shows them. A single one is a range, or a friendly tone. */
-  override del(): undefined {
-    return undefined
+  /** Two tildes strike text out, unless they may be a friendly tone: 好的~~明天见~~. A single one is a range. */
+  override del(text: string): Tokens.Del | undefined {
+    const [raw, inner = ''] = strikePattern.exec(text) ?? []
+    if (raw === undefined) return undefined
+    const { after, before } = this.#around(text, raw)
+    const isPrice = /^[¥￥$€£]?\d/.test(inner) && /^\p{L}?$/u.test(before) && !spaced.test(before)
+    const isWord = spaced.test(inner) && /^[^\p{L}\p{N}~/\\]?$/u.test(before)
+    const isApart = /^\s$/.test(before) || (before === '' && (this.isItem || after !== ''))
+    const isCut = /^[~/]/.test(after) || (spaced.test(after) && spaced.test(inner.slice(-1)))
+    if (isCut || !(isPrice || isWord || isApart)) return undefined
+    this.hasFound = true
+    return { type: 'del', raw, text: inner, tokens: [] }
   }
 
   override link(text: string): Tokens.Link | Tokens.Image | undefined {

@@ -35,6 +35,10 @@ export const readMarkdown = (text: string): Markdown => new Reader(text.split('\
 
 /** White space and quote marks. */
 const quotePattern = /^[^\S\n]*(?:>[^\S\n]*)*/
+/** A line that is a quote: `> 5` may be a number, and `>>> x` a prompt. */
+const sureQuotePattern = /^ {0,3}(?:> )+[*_"'“‘「『《【(（[]{0,3}\p{L}/u
+/** A line of npm about what it runs. */
+const npmPattern = /^> \S+@\d/
 /** The mark of a list, and its check box. */
 const itemPattern = /^((?<bullet>[-*])|\d{1,9}[.)])(?<space>[^\S\n]+)(?:\[(?<box>[ xX])\][^\S\n]+)?(?=\S)/
 const headingPattern = /^(?<lead> {0,3}(?:> ?)*)(?<marks>#{1,6}[ \t]+)(?=[^\s#])/
@@ -51,6 +55,8 @@ class Reader {
   #gap = 0
   /** From here on, no line closes a fence of this many tildes or more. */
   #openTildes = Number.POSITIVE_INFINITY
+  /** The lines with quote marks that were looked at last. */
+  #quote = { end: 0, isSure: false }
 
   constructor(lines: readonly string[]) {
     this.#lines = lines
@@ -74,11 +80,12 @@ class Reader {
   }
 
   #readLine(line: string): void {
-    const [quote] = quotePattern.exec(line)!
-    const item = itemPattern.exec(line.slice(quote.length))
+    const [marks] = quotePattern.exec(line)!
+    const item = itemPattern.exec(line.slice(marks.length))
     const { box, bullet, space = '' } = item?.groups ?? {}
+    const quote = this.#isSureQuote() ? marks.replace(/>[^\S\n]?/g, '▎') : marks
     const lead = quote + (item?.[0] ?? '')
-    const tokens = this.#inline.read(line.slice(lead.length))
+    const tokens = this.#inline.read(line.slice(marks.length + (item?.[0] ?? '').length), item !== null)
     const block = { kind: 'line', gap: this.#gap, lead, isItem: item !== null, tokens } as const
     if (rulePattern.test(line.trim())) {
       // Beside other lines, a line of dashes may underline, end a sum, or be part of a drawing.
@@ -90,6 +97,20 @@ class Reader {
       this.#add({ ...block, lead: `${quote}${mark}${box === ' ' ? '☐' : '☑'} ` })
     } else if (bullet === undefined) this.#add(block)
     else this.#add(block, [{ ...block, lead: `${quote}•${space}` }])
+  }
+
+  /** Whether the line is a quote, or stands among lines that are. */
+  #isSureQuote(): boolean {
+    const isMarked = (at: number) => this.#lines[at]?.trimStart().startsWith('>') === true
+    if (!isMarked(this.#at)) return false
+    if (this.#at >= this.#quote.end) {
+      let end = this.#at
+      while (isMarked(end)) end++
+      const lines = this.#lines.slice(this.#at, end)
+      const isSure = lines.some(line => sureQuotePattern.test(line))
+      this.#quote = { end, isSure: isSure && !lines.some(line => npmPattern.test(line)) }
+    }
+    return this.#quote.isSure
   }
 
   #readHeading(line: string): boolean {

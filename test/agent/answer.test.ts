@@ -244,7 +244,8 @@ describe('any text', () => {
         const texts = await textsOf(markdown)
         expectFitting(texts)
         const wanted = markdown.match(/w\d+q[0-9a-z]+?z/g) ?? []
-        expect(texts.join('\n').match(/w\d+q[0-9a-z]+?z/g) ?? []).toEqual(wanted)
+        const arrived = texts.join('\n').replaceAll('\u0336', '')
+        expect(arrived.match(/w\d+q[0-9a-z]+?z/g) ?? []).toEqual(wanted)
       }),
       runs(150),
     )

@@ -80,7 +80,7 @@ As shown in [the study][1].`,
    • 参见官方文档: https://xn--fsqu00a.xn--fiqs8s/%E6%96%87%E6%A1%A3。
 2. 启动：\`npm start\`
 
-> 注意：请勿泄露密钥。`,
+▎注意：请勿泄露密钥。`,
   ],
   [
     'DeepSeek: a narrow table',
@@ -114,7 +114,7 @@ line`,
   [
     'quotes and lists inside each other',
     '> one\n> > two\n>\n> - three\n>   1. four\n\n- five\n  > six',
-    '> one\n> > two\n>\n> - three\n>   1. four\n\n- five\n  > six',
+    '▎one\n▎▎two\n▎\n▎- three\n▎  1. four\n\n- five\n  ▎six',
   ],
   [
     'HTML',
@@ -129,11 +129,16 @@ line`,
   ['code whose lines are fences', '````md\n```js\nx\n```\n````', '````md\n```js\nx\n```\n````'],
   ['a fence that stays open', 'a\n```py\nprint("**x**")\n', 'a\n```py\nprint("**x**")\n```'],
   ['stars that are no marks', '2 * 3 * 4 = 24, a_b_c, **open', '2 * 3 * 4 = 24, a_b_c, **open'],
-  ['struck out text keeps its marks', '~~old~~ new', '~~old~~ new'],
+  ['struck out text', '~~old~~ new', 'o\u0336l\u0336d\u0336 new'],
   [
     'controls, colours, changes of direction and lone surrogates',
     '\u001b[31mred\u001b[0m\u0000 a\u202eb\u2066c \ud800 d\r\ne',
     'red abc \ufffd d\ne',
+  ],
+  [
+    'what HTML writes with names and numbers, cleaned as all else is',
+    '**Caf&eacute;** &#27;[31m &#x202e;x&#x2067; &copy; &hearts;&nbsp;&#10;&#0; &unknown; &amp;lt; a&b;',
+    'Café [31m x © ♥  \ufffd &unknown; &lt; a&b;',
   ],
 ]
 

@@ -78,6 +78,8 @@ const mayBeMarkdown = [
   /^[ >]*[|:\- ]*-[|:\- ]*$/m,
   /\*\*.*\*\*|__.*__/,
   /\]\([^)]*[./]/,
+  /~~.*~~/,
+  /^ {0,3}(?:> )+\S{0,3}\p{L}/mu,
 ]
 
 test('any text without Markdown arrives as it is', async () => {

@@ -20,7 +20,7 @@ import { ModelAnswer, readStart } from './model-answer.ts'
 const longestSilenceMs = 240_000
 
 const defaultSystem =
-  'You talk with a person on WeChat. Answer briefly, in the language of the person, in simple Markdown without tables.'
+  'You talk with a person on WeChat. Answer briefly, in the language of the person, in simple Markdown without tables and without LaTeX.'
 
 export interface OpenAiOptions {
   /** The address, with its version: `http://127.0.0.1:11434/v1`. */
