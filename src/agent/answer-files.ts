@@ -1,12 +1,17 @@
 /** The files of an answer: those in the agent's folder that it names, and long code that becomes a file. */
+import { Buffer } from 'node:buffer'
 import { basename, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { fileTypeFromBuffer } from 'file-type'
 import type { AnswerPart } from '../index.ts'
 import { openFileBelow, openFolderBelow } from '../platform/below.ts'
 import { createUnique } from '../platform/files.ts'
+import { randomBytes } from '../platform/lazy-crypto.ts'
 
 export type AnswerFile = Extract<AnswerPart, { path: string }>
+
+/** Most pictures of an answer whose bytes are their addresses. */
+const mostInline = 10
 
 /** What WeChat shows as a picture or a video. Anything else is sent as a file. */
 const kinds: Readonly<Record<string, AnswerFile['kind']>> = {
@@ -51,6 +56,41 @@ async function openFile(named: string, folder: string): Promise<AnswerFile | und
   if (bytesRead === 0) return undefined
   const type = await fileTypeFromBuffer(buffer.subarray(0, bytesRead))
   return { path, folder, kind: kinds[type?.mime ?? ''] ?? 'file', name: basename(named) }
+}
+
+/** A picture in Markdown whose bytes are its address. */
+const inlinePicture =
+  /!\[([^\]\n]{0,1000})\]\(<?data:[^,()<>\s]{0,200},([^()<>\s]*)>?(?:[ \t]+"[^"\n]{0,1000}")?\)/gi
+
+/** Replaces pictures whose bytes are their addresses by their descriptions. */
+export const withoutInlinePictures = (text: string): string => text.replace(inlinePicture, '![$1](picture)')
+
+/**
+ * Writes pictures whose bytes are their addresses as files. Those in code stay.
+ *
+ * @returns the text, which names the files, and how many could not be read
+ */
+export async function writeInlinePictures(
+  text: string,
+  folder: string,
+): Promise<{ text: string; leftOut: number }> {
+  const pieces: string[] = []
+  let [end, written, leftOut, fences] = [0, 0, 0, 0]
+  for (const { 0: all, 1: alt = '', 2: data = '', index } of text.matchAll(inlinePicture)) {
+    const before = text.slice(end, index)
+    fences += before.match(/^\s*```/gm)?.length ?? 0
+    const isCode = fences % 2 === 1 || before.endsWith('`')
+    const bytes = Buffer.from(data, 'base64')
+    const type = isCode || written >= mostInline ? undefined : await fileTypeFromBuffer(bytes)
+    const name = `${randomBytes(8).toString('hex')}.${type?.ext}`
+    const file = type && (await writeToOutbox(folder, name, bytes).catch(() => undefined))
+    written += Number(file !== undefined)
+    leftOut += Number(file === undefined && !isCode)
+    pieces.push(before, file ? `\n\n![${alt}](outbox/${file.name})\n\n` : isCode ? all : alt)
+    end = index + all.length
+    if (file) while (text[end] === ' ') end += 1
+  }
+  return { text: pieces.join('') + text.slice(end), leftOut }
 }
 
 /**

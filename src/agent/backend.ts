@@ -73,6 +73,8 @@ export interface TurnResult {
   readonly agentSession?: string | undefined
   /** Files that the agent made for the user, by absolute paths in the folder. */
   readonly files?: readonly string[]
+  /** How many of its pictures and files could not be taken. */
+  readonly leftOut?: number
 }
 
 /** Runs turns. Those of one conversation run one after another, those of different conversations at the same time. */

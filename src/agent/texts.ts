@@ -66,6 +66,7 @@ const english = {
   interrupted:
     'I was restarted while I worked on your last message, and did not do it again. Send it again if you still need it.',
   silent: 'Done. There was no answer in words.',
+  leftOut: (count: number) => `(Pictures or files of the answer that could not be sent: ${count}.)`,
   early: {
     length: '(The answer ends here: it is as long as the model may write.)',
     refused: '(The answer ends here: the model, or a filter, stopped it.)',
@@ -112,6 +113,7 @@ const chinese: typeof english = {
   dayIsOver: '24 小时内的次数已用完，请稍后再试。',
   interrupted: '处理你上一条消息时服务重启了，任务没有重做。如果仍然需要，请再发一次。',
   silent: '已完成，没有文字回答。',
+  leftOut: count => `（回答中有 ${count} 个图片或文件未能发送。）`,
   early: {
     length: '（回答到此为止：已达到模型的长度上限。）',
     refused: '（回答到此为止：被模型或过滤器中止。）',

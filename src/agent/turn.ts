@@ -18,6 +18,7 @@ import type { Log } from '../platform/log.ts'
 import type { Permits } from '../platform/permits.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { toAnswer } from './answer.ts'
+import { writeInlinePictures } from './answer-files.ts'
 import type { Backend, TurnContext, TurnResult } from './backend.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
@@ -184,10 +185,12 @@ export class TurnRunner {
       const { agentSession: agent_session } = result
       if (!turn.isFresh && agent_session)
         await work.saveState(keyOfConversation(turn), { folder, agent_session })
-      const { early, files = [], text } = result
+      const { early, files = [] } = result
+      const { text, ...inline } = await writeInlinePictures(result.text, folder)
+      const leftOut = inline.leftOut + (result.leftOut ?? 0)
       const texts = await delivery.textsFor(turn)
-      const end = early ? `\n\n${texts.early[early]}` : ''
-      const said = await toAnswer(text + end, { files, folder })
+      const ends = [leftOut > 0 && texts.leftOut(leftOut), early && texts.early[early]].filter(Boolean)
+      const said = await toAnswer([text, ...ends].join('\n\n'), { files, folder })
       const answer = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
       await this.#untilStored(() => changeTurn(work, turn.id, { state: 'answering', answer }))
       return answer

@@ -4,6 +4,7 @@ import { mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'n
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { toAnswer } from '../../src/agent/answer.ts'
+import { withoutInlinePictures, writeInlinePictures } from '../../src/agent/answer-files.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { runs } from '../support/properties.ts'
 import { hostileTexts, longAnswer, samples } from './answers.ts'
@@ -122,6 +123,24 @@ describe('files', () => {
       { path: join(folder, 'report.pdf'), folder, kind: 'file', name: 'report.pdf' },
       { path: join(folder, 'second.png'), folder, kind: 'image', name: 'second.png' },
     ])
+  })
+
+  test('pictures whose bytes are their addresses become files, but not those in code; what is none is counted', async () => {
+    const { folder } = makeFolder()
+    const address = `data:image/png;base64,${png.toString('base64')}`
+    const long = `data:image/png;base64,${Buffer.concat([png, Buffer.alloc(3_000_000)]).toString('base64')}`
+    const said = `a ![one](${address}) b ![](${long} "t") c ![two](data:image/png;base64,QUFB) ![](data:,)`
+    const { leftOut, text } = await writeInlinePictures(said, folder)
+    expect(leftOut).toBe(2)
+    const { parts } = await toAnswer(text, { folder })
+    expect(parts.map(part => ('text' in part ? part.text : part.kind))).toEqual([
+      ...['a', 'image', 'b', 'image', 'c two'],
+    ])
+    const code = `\`![x](${address})\`\n\`\`\`\n![x](${address})\n\`\`\``
+    expect(await writeInlinePictures(code, folder)).toEqual({ text: code, leftOut: 0 })
+    const many = `![](${address})`.repeat(12)
+    expect((await writeInlinePictures(many, folder)).leftOut).toBe(2)
+    expect(withoutInlinePictures(said)).not.toContain('base64')
   })
 
   test('a name tells nothing about what a file is', async () => {

@@ -180,6 +180,8 @@ agent({ name: 'scripted' })
       })
       await say(client, sessionId, 'Done.')
     } else if (verb === 'picture') await show(client, sessionId)
+    else if (verb === 'updates')
+      for (const update of JSON.parse(argument)) await client.notify('session/update', { sessionId, update })
     else if (verb === 'link')
       await client.notify('session/update', {
         sessionId,

@@ -247,10 +247,10 @@ export class AcpAgent {
       }
       const { stopReason } = await answer
       if (stopReason === 'cancelled') throw agentError('the agent cancelled the turn by itself')
-      const { files, text } = await turn.finish()
-      if (text === '' && files.length === 0 && stopReason !== 'end_turn')
+      const { files, leftOut, text } = await turn.finish()
+      if (text === '' && files.length + leftOut === 0 && stopReason !== 'end_turn')
         throw agentError(`the agent ended its turn without an answer: ${stopReason}`)
-      return { text, files, early: earlyEndOf(stopReason) }
+      return { text, files, ...(leftOut > 0 && { leftOut }), early: earlyEndOf(stopReason) }
     } catch (error) {
       throw await this.#explain(error, signal)
     } finally {

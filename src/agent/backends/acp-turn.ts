@@ -1,5 +1,6 @@
 /** One turn of an agent that speaks the Agent Client Protocol: what it says, and what it asks. */
 import { Buffer } from 'node:buffer'
+import { createHash } from 'node:crypto'
 import { join, relative } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type {
@@ -42,6 +43,10 @@ export class AcpTurn {
   #heard = ''
   #isPromptHeard = false
   readonly #files: Promise<string | undefined>[] = []
+  /** Digests of pictures and files in updates of tools, which say the same again. */
+  readonly #seen = new Set<string>()
+  /** Tools that only look at something: their pictures are for the agent. */
+  readonly #reading = new Set<unknown>()
 
   /** @param replayedBefore the prompt, if the agent may first replay what was said in the session before it */
   constructor(context: TurnContext, replayedBefore?: string) {
@@ -58,14 +63,39 @@ export class AcpTurn {
   take(update: Record<string, unknown>): void {
     const { content, messageId, sessionUpdate } = update
     if (sessionUpdate === 'tool_call') this.#isApart = true
+    if (sessionUpdate === 'tool_call' || sessionUpdate === 'tool_call_update') this.#takeOfTool(update)
     if (sessionUpdate === 'user_message_chunk') this.#hear(String(Object(content).text ?? ''))
     if (sessionUpdate !== 'agent_message_chunk' || typeof content !== 'object' || content === null) return
     this.#heard = ''
     if (messageId !== this.#message) this.#isApart = true
     this.#message = messageId
     const block = content as Partial<ContentBlock>
+    const address = addressOf(block)
     if (block.type === 'text' && typeof block.text === 'string') this.#add(block.text)
-    else if (this.#files.length < maxFiles) this.#files.push(this.#keep(block).catch(() => undefined))
+    else if (address === undefined) this.#takeFile(block)
+    else {
+      this.#isApart = true
+      this.#add(`[${('name' in block && block.name?.replace(/[[\]\n]/g, '')) || address}](${address})`)
+      this.#isApart = true
+    }
+  }
+
+  /** Takes pictures and bytes that a tool made. */
+  #takeOfTool({ content, kind, toolCallId }: Record<string, unknown>): void {
+    if (kind === 'read') this.#reading.add(toolCallId)
+    if (!Array.isArray(content) || this.#reading.has(toolCallId)) return
+    for (const block of content.map((one): Partial<ContentBlock> => Object(Object(one).content))) {
+      const bytes = block.type === 'resource' ? Object(block.resource).blob : Object(block).data
+      if (typeof bytes !== 'string') continue
+      const digest = createHash('sha256').update(bytes).digest('base64')
+      if (!this.#seen.has(digest)) this.#takeFile(block)
+      this.#seen.add(digest)
+    }
+  }
+
+  #takeFile(block: Partial<ContentBlock>): void {
+    const isOne = this.#files.length < maxFiles
+    this.#files.push(isOne ? this.#keep(block).catch(() => undefined) : Promise.resolve(undefined))
   }
 
   /** Asks whether the agent may call a tool. */
@@ -88,9 +118,10 @@ export class AcpTurn {
   }
 
   /** Returns what the agent said and made. */
-  async finish(): Promise<{ text: string; files: string[] }> {
-    const files = await Promise.all(this.#files)
-    return { text: this.#texts.join(''), files: files.filter(path => path !== undefined) }
+  async finish(): Promise<{ text: string; files: string[]; leftOut: number }> {
+    const all = await Promise.all(this.#files)
+    const files = all.filter(path => path !== undefined)
+    return { text: this.#texts.join(''), files, leftOut: all.length - files.length }
   }
 
   /**
@@ -105,6 +136,7 @@ export class AcpTurn {
     this.#isPromptHeard ||= isPrompt
     this.#texts.length = 0
     this.#files.length = 0
+    this.#seen.clear()
     this.#length = 0
   }
 
@@ -120,16 +152,36 @@ export class AcpTurn {
   /** Returns the path of a file that the agent sends or names, if it is in the agent's folder. */
   async #keep(block: Partial<ContentBlock>): Promise<string | undefined> {
     const { folder } = this.#context
-    if (block.type === 'resource_link' && block.uri?.startsWith('file:')) {
-      const { handle, path } = await openFileBelow(folder, fileURLToPath(block.uri))
+    const { blob, text, uri } = Object(block.type === 'resource' ? block.resource : block)
+    if (block.type === 'resource' && (typeof blob === 'string' || typeof text === 'string')) {
+      const bytes = typeof blob === 'string' ? Buffer.from(blob, 'base64') : text
+      return (await writeToOutbox(folder, fileNameOf(String(uri)), bytes)).path
+    }
+    if (typeof uri === 'string' && uri.startsWith('file:') && !('data' in block && block.data)) {
+      const { handle, path } = await openFileBelow(folder, fileURLToPath(uri))
       await handle.close()
       return path
     }
-    if ((block.type !== 'image' && block.type !== 'audio') || typeof block.data !== 'string') return undefined
+    if ((block.type !== 'image' && block.type !== 'audio') || !block.data) return undefined
     const [, ending = 'bin'] = /^\w+\/([a-z0-9]{1,8})$/.exec(block.mimeType ?? '') ?? []
     const name = `${randomBytes(8).toString('hex')}.${ending}`
     return (await writeToOutbox(folder, name, Buffer.from(block.data, 'base64'))).path
   }
+}
+
+/** Returns the address on the web that a block names in place of bytes. */
+function addressOf(block: Partial<ContentBlock>): string | undefined {
+  const { blob, text, uri } = Object(block.type === 'resource' ? block.resource : block)
+  const hasBytes = [blob, text, Object(block).data].some(one => typeof one === 'string' && one !== '')
+  return !hasBytes && typeof uri === 'string' && /^https?:\/\/[^\s()]+$/i.test(uri) ? uri : undefined
+}
+
+/** Returns a name with an extension for a file of a resource. */
+function fileNameOf(uri: string): string {
+  const name = (/[^/\\]*$/.exec(uri.replace(/[?#].*$/, ''))?.[0] ?? '')
+    .replace(/[^\p{L}\p{N}._-]+/gu, '_')
+    .slice(-80)
+  return /^.+\.\w+$/.test(name) ? name : `${name || 'file'}.bin`
 }
 
 /**

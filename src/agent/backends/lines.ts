@@ -2,18 +2,20 @@
 import { Buffer } from 'node:buffer'
 
 /** Longest line, in bytes. */
-const maxLine = 1024 * 1024
+const usualLine = 1024 * 1024
 
 export class Lines {
   readonly #take: (line: string) => void
+  readonly #longest: number
   #pieces: Uint8Array[] = []
   #size = 0
   /** Whether a line was too long; it is dropped. */
   hasDropped = false
 
   /** @param take gets each line that is not empty, without its end */
-  constructor(take: (line: string) => void) {
+  constructor(take: (line: string) => void, longest = usualLine) {
     this.#take = take
+    this.#longest = longest
   }
 
   add(bytes: Uint8Array): void {
@@ -36,7 +38,7 @@ export class Lines {
 
   #keep(piece: Uint8Array): void {
     this.#size += piece.length
-    if (this.#size > maxLine) {
+    if (this.#size > this.#longest) {
       this.#pieces = []
       this.hasDropped = true
     } else if (piece.length > 0) this.#pieces.push(piece)

@@ -6,12 +6,12 @@ import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
 import { Lines, parseObject } from './lines.ts'
 
-/** Longest answer, in characters. */
-const maxText = 1024 * 1024
+/** Longest answer, in characters: pictures may be in it. */
+const maxText = 16 * 1024 * 1024
 /** Most bytes of an answer, including the JSON around each word, and what a model thinks before it answers. */
 const maxBytes = 256 * 1024 * 1024
-/** Longest answer that is one object, in bytes. */
-const maxObject = 8 * 1024 * 1024
+/** Longest answer that is one object, or piece of one, in bytes: pictures may be in it. */
+const maxObject = 24 * 1024 * 1024
 /** Bytes that are read of an answer that is an error, and characters of it that are shown. */
 const maxProblem = 16_384
 const shownProblem = 300
@@ -19,7 +19,7 @@ const shownProblem = 300
 export class ModelAnswer {
   readonly #isObject: boolean
   readonly #object: Uint8Array[] = []
-  readonly #lines = new Lines(line => this.#takeLine(line))
+  readonly #lines = new Lines(line => this.#takeLine(line), maxObject)
   #bytes = 0
   #text = ''
   #reason = ''
@@ -71,8 +71,9 @@ export class ModelAnswer {
     const { choices, error } = parseObject(json) ?? {}
     if (error) throw failed(problemIn(error))
     const choice: Choice | undefined = Array.isArray(choices) ? choices[0] : undefined
-    const { content, reasoning, reasoning_content, refusal } = choice?.delta ?? choice?.message ?? {}
+    const { content, images, reasoning, reasoning_content, refusal } = choice?.delta ?? choice?.message ?? {}
     this.#text += textIn(content) || textIn(refusal)
+    if (Array.isArray(images)) this.#text += images.map(pictureIn).join('')
     this.#hasThought ||= Boolean(reasoning || reasoning_content) || Array.isArray(content)
     if (this.#text.length > maxText) throw tooLong()
     if (typeof choice?.finish_reason === 'string') this.#reason = choice.finish_reason
@@ -87,18 +88,30 @@ interface Choice {
 }
 interface Said {
   readonly content?: unknown
+  readonly images?: unknown
   readonly refusal?: unknown
   readonly reasoning?: unknown
   readonly reasoning_content?: unknown
 }
 
-/** Returns the text of a content, which may be a list of chunks: texts, thoughts, sources. */
+/** Returns the text of a content, which may be a list of chunks: texts, pictures, thoughts, sources. */
 function textIn(content: unknown): string {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return ''
   return content
-    .map(chunk => (/^(?:output_)?text$/.test(chunk?.type) ? textIn(chunk.text) : textIn(chunk?.refusal)))
+    .map(chunk => {
+      if (/^(?:output_)?text$/.test(chunk?.type)) return textIn(chunk.text)
+      return /image/.test(chunk?.type) ? pictureIn(chunk) : textIn(chunk?.refusal)
+    })
     .join('')
+}
+
+/** Returns a picture as Markdown: its address, or its bytes as an address. What has neither is one that is left out. */
+function pictureIn(chunk: Record<string, unknown> | null): string {
+  const { b64_json, data, image_url, source, url = Object(image_url).url ?? image_url } = Object(chunk ?? {})
+  const bytes = b64_json ?? data ?? Object(source).data
+  const address = typeof bytes === 'string' ? `data:image/png;base64,${bytes}` : (url ?? Object(source).url)
+  return `\n\n![](${typeof address === 'string' && /^(?:https?|data):\S+$/i.test(address) ? address : 'data:,'})\n\n`
 }
 
 const beginning = String.raw`<(?:seed:)?(?:think|thinking|thought)>|\[THINK\]|◁think▷`
@@ -151,4 +164,4 @@ function problemIn(error: unknown): string {
 
 const failed = (said: string) => agentError(`the model failed: ${said}`, undefined, { how: 'error', said })
 
-const tooLong = () => new SvcError('payload_too_large', 'the answer of the model is longer than 1 MiB')
+const tooLong = () => new SvcError('payload_too_large', 'the answer of the model is too long')

@@ -9,6 +9,7 @@ import { startAwakeTimer } from '../../platform/clock.ts'
 import { apiFetch, failureTextOf } from '../../platform/fetch.ts'
 import { readText } from '../../platform/files.ts'
 import { linkSignals } from '../../platform/signals.ts'
+import { withoutInlinePictures } from '../answer-files.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
 import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
@@ -52,7 +53,7 @@ class OpenAiBackend implements Backend {
     const messages: ChatMessage[] = [...earlier, { role: 'user', text, ...(images.length > 0 && { images }) }]
     using ended = linkSignals(signal, this.#closing.signal)
     const { early, text: answer } = await this.#answer(messages, folder, ended.signal)
-    await writeChat(folder, id, [...messages, { role: 'assistant', text: answer }])
+    await writeChat(folder, id, [...messages, { role: 'assistant', text: withoutInlinePictures(answer) }])
     return { text: isLost ? withLostNote(answer, text) : answer, early, agentSession: id }
   }
 

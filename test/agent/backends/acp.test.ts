@@ -99,7 +99,41 @@ describe('a turn', () => {
     writeFileSync(own, 'text')
     expect((await run(`link ${pathToFileURL(own).href}`)).files).toEqual([own])
     expect((await run('link file:///etc/passwd')).files).toEqual([])
-    expect((await run('link file:///absent')).files).toEqual([])
+    expect(await run('link file:///absent')).toMatchObject({ files: [], leftOut: 1 })
+  })
+
+  test('saves what tools make and what it embeds, each once, and counts what it cannot take', async () => {
+    const { run } = world()
+    const png = { type: 'image', data: 'iVBORw0KGgo=', mimeType: 'image/png' }
+    const ofTool = (toolCallId: string, block: object, more: object = {}) => ({
+      ...{ sessionUpdate: 'tool_call_update', toolCallId, ...more },
+      content: [
+        { type: 'content', content: block },
+        { type: 'diff', path: 'x', newText: 'y' },
+      ],
+    })
+    const said = (content: object) => ({ sessionUpdate: 'agent_message_chunk', content })
+    const embedded = (resource: object) => said({ type: 'resource', resource })
+    const { files, leftOut, text } = await run(
+      `updates ${JSON.stringify([
+        ofTool('read', { ...png, data: 'cmVhZA==' }, { kind: 'read' }),
+        ofTool('draw', png, { kind: 'other' }),
+        ofTool('draw', png, { status: 'completed' }),
+        ofTool('draw', { type: 'text', text: 'the log of the tool' }),
+        embedded({ uri: 'file:///x/Bericht 1.csv?y', mimeType: 'text/csv', text: 'a;b' }),
+        embedded({ uri: 'mem:', blob: 'aGk=' }),
+        said({ type: 'resource_link', name: 'chart [1]', uri: 'https://example.com/c.png' }),
+        said({ type: 'image', data: '', mimeType: 'image/png', uri: 'https://example.com/d.png' }),
+        said({ type: 'audio', data: '', mimeType: 'audio/wav' }),
+        said({ type: 'resource_link', name: 'mail', uri: 'mem:1' }),
+      ])}`,
+    )
+    expect(files?.map(path => readFileSync(path, 'utf8'))).toEqual(['\ufffdPNG\r\n\u001a\n', 'a;b', 'hi'])
+    expect(files?.map(path => /\w+$/.exec(path)?.[0])).toEqual(['png', 'csv', 'bin'])
+    expect(text).toBe(
+      '[chart 1](https://example.com/c.png)\n\n[https://example.com/d.png](https://example.com/d.png)',
+    )
+    expect(leftOut).toBe(2)
   })
 })
 

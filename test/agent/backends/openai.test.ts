@@ -92,6 +92,38 @@ const textsOf = ({ messages }: Request) => messages.slice(1).map(({ content }) =
 const echo: Answer = ({ messages }) =>
   stream([chunk('you said '), chunk(String(messages.at(-1)!.content)), end])
 
+test('pictures of a model are in the answer, and their bytes are not sent to it again', async () => {
+  const bytes =
+    'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=='
+  const address = `data:image/png;base64,${bytes}`
+  const forms: readonly (readonly [object, string])[] = [
+    [{ images: [{ type: 'image_url', image_url: { url: address } }] }, address],
+    [{ content: '', images: [{ image_url: 'https://example.com/a.png' }] }, 'https://example.com/a.png'],
+    [{ content: [{ type: 'image_url', image_url: { url: address } }] }, address],
+    [{ content: [{ type: 'output_image', b64_json: bytes }] }, address],
+    [{ content: [{ type: 'image', source: { type: 'base64', data: bytes } }] }, address],
+    [{ content: `![a](${address})` }, address],
+    [{ images: [null, { type: 'image_url' }] }, 'data:,'],
+    [
+      { images: [{ image_url: { url: `data:image/png;base64,${'A'.repeat(5_000_000)}` } }] },
+      'A'.repeat(5_000_000),
+    ],
+  ]
+  for (const [said, expected] of forms)
+    for (const key of ['delta', 'message']) {
+      const body = JSON.stringify({ choices: [{ [key]: said, finish_reason: 'stop' }] })
+      const { requests, url } = startModel(() =>
+        key === 'delta'
+          ? stream([`data: ${body}\n\n`, 'data: [DONE]\n\n'])
+          : stream([body], 'application/json'),
+      )
+      const person = talker({ url })
+      expect((await person.ask('draw')).text.includes(expected)).toBe(true)
+      await person.ask('again')
+      expect(JSON.stringify(requests[1]).includes('base64')).toBe(false)
+    }
+})
+
 test('the answer is read as a stream, and the conversation goes on, also in another process', async () => {
   const { requests, url } = startModel(echo)
   const keyFile = join(folderOfTest(), 'key')
@@ -284,18 +316,18 @@ const bad: [what: string, answer: Answer, code: ErrorCode, words: string][] = [
     'upstream_error',
     'answered nothing',
   ],
-  ['words without end', () => stream(endless(chunk('x'.repeat(50_000)))), 'payload_too_large', '1 MiB'],
+  ['words without end', () => stream(endless(chunk('x'.repeat(50_000)))), 'payload_too_large', 'too long'],
   [
     'a line without end',
     () => stream(endless('x'.repeat(4_000_000), 'data: ')),
     'payload_too_large',
-    '1 MiB',
+    'too long',
   ],
   [
     'an object without end',
     () => stream(endless(' '.repeat(500_000)), 'application/json'),
     'payload_too_large',
-    '1 MiB',
+    'too long',
   ],
 ]
 
