@@ -1,7 +1,7 @@
 /** The dialogs that change a key, and the key itself, which is shown once. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { quoted } from '../commands.ts'
+import { commandHere } from '../commands.ts'
 import { isolated, listed, type TextKey, t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { base, elsewhere } from '../service-urls.ts'
@@ -95,10 +95,9 @@ export function RotateKey({
 }
 
 export function Secret({ added: { key, name }, onClose }: { added: AddedKey; onClose(): void }) {
-  const { rest_url, base_path = '', sandbox_phone } = status.value ?? {}
+  const { rest_url } = status.value ?? {}
   const rest = rest_url && elsewhere(rest_url)
-  const folder = base_path === '' ? '' : ` -d ${quoted(base_path)}`
-  const stdio = `svc mcp -t stdio${folder}${sandbox_phone === undefined ? '' : ' --sandbox'} --key-file svc.key`
+  const stdio = commandHere('svc mcp -t stdio --key-file svc.key')
   return (
     <Dialog
       title={t('access.secret_title', { name: isolated(name) })}

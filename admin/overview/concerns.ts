@@ -17,7 +17,7 @@ export type Concern =
   /** The receiver of a webhook accepts no events. */
   | { kind: 'webhook'; endpoint: WebhookEndpoint; status: 'failing' | 'disabled' }
   /** Accounts are connected, but WeChat has not answered for long, or polls fail. */
-  | { kind: 'silent'; sessions: readonly SessionWithUsers[]; path: string }
+  | { kind: 'silent'; sessions: readonly SessionWithUsers[] }
   /** WeChat may have muted the account. `since`: Unix ms */
   | { kind: 'muted'; session: string; since: number; because: NonNullable<SessionWithUsers['muted_because']> }
   /** WeChat accepted messages of the last day without giving them an id. */
@@ -69,7 +69,7 @@ export function concernsOf(snapshot: Snapshot): Concern[] {
   for (const session of sessions)
     if (healthOf(session, status, now) === 'pending') found.push({ kind: 'pending', session: session.name })
   const silent = sessions.filter(session => healthOf(session, status, now) === 'silent')
-  if (silent.length > 0) found.push({ kind: 'silent', sessions: silent, path })
+  if (silent.length > 0) found.push({ kind: 'silent', sessions: silent })
   for (const { name, muted_since: since, muted_because: because = 'no_ids' } of sessions)
     if (since !== undefined) found.push({ kind: 'muted', session: name, since, because })
   for (const { name, muted_since, suspect_count: count = 0 } of sessions)

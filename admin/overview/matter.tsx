@@ -1,5 +1,5 @@
 /** What each concern means, and what to do about it. */
-import { quoted } from '../commands.ts'
+import { commandHere } from '../commands.ts'
 import { preview } from '../conversations/message-summary.ts'
 import { gap, isolated, type TextKey, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
@@ -101,14 +101,14 @@ const looks: Looks = {
       </>
     ),
   }),
-  silent: ({ sessions, path }) => ({
+  silent: ({ sessions }) => ({
     tone: 'warn',
     title:
       sessions.length === 1
         ? t('overview.silent_one_name', { name: isolated(sessions[0]!.name) })
         : t('overview.silent', { count: sessions.length }),
     note: silenceOf(sessions, now.value) + gap() + t('overview.silent_about'),
-    about: command(`svc doctor -d ${quoted(path)}`),
+    about: command(commandHere('svc doctor')),
   }),
   muted: ({ session, because, since }) => ({
     tone: 'bad',

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
+import { commandHere } from '../commands.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
 import { now } from '../times.ts'
@@ -99,7 +100,7 @@ interface NothingProps {
   about: string
   /** One button. */
   action?: ComponentChildren
-  /** A command to paste. */
+  /** A command of svc to paste. */
   command?: string
 }
 
@@ -110,7 +111,7 @@ export const Nothing = ({ icon, title, about, action, command }: NothingProps) =
     <h2>{title}</h2>
     <p>{about}</p>
     {action}
-    {command !== undefined && <Copyable text={command} what={t('overview.command')} />}
+    {command !== undefined && <Copyable text={commandHere(command)} what={t('overview.command')} />}
   </div>
 )
 

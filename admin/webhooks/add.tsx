@@ -2,10 +2,10 @@
 import { useSignal } from '@preact/signals'
 import { useId } from 'preact/hooks'
 import { ApiError } from '../api.ts'
-import { quoted } from '../commands.ts'
+import { commandHere, quoted } from '../commands.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { sessions, status } from '../live.ts'
+import { sessions } from '../live.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
@@ -151,15 +151,12 @@ function typedIn(data: FormData): NewWebhookInput | undefined {
 
 /** The command that adds the same webhook. It may reach private networks. Values of headers are left out. */
 function commandFor({ url, types = [], session, headers = {}, replies }: NewWebhookInput): string {
-  const { base_path: path, sandbox_phone } = status.value ?? {}
-  const isSandbox = sandbox_phone !== undefined
-  return [
+  const words = [
     `svc webhook add ${quoted(url)} --allow-private`,
     ...(types.length > 0 ? [`--types ${types.join(',')}`] : []),
     ...(session === undefined ? [] : [`--session ${quoted(session)}`]),
     ...Object.keys(headers).map(name => `--header ${quoted(`${name}: …`)}`),
     ...(replies ? ['--replies'] : []),
-    ...(path === undefined ? [] : [`-d ${quoted(path)}`]),
-    ...(isSandbox ? ['--sandbox'] : []),
-  ].join(' ')
+  ]
+  return commandHere(words.join(' '))
 }

@@ -4,6 +4,7 @@
  */
 import type { Message, MessageItem } from '../model/message.ts'
 import { formatCaller } from '../model/principal.ts'
+import { sessionKeyOf } from '../model/session.ts'
 import { formatBytes, formatLocalTime } from '../platform/format.ts'
 import { colours, oneLine, safeLines } from './terminal.ts'
 
@@ -22,12 +23,14 @@ export function formatMessage(message: Message, again = ''): string {
 
 function formatHead(message: Message): string {
   const { cyan, dim, green, yellow } = colours
-  const session = dim(oneLine(message.session))
+  const user = message.user_name ?? (message.direction === 'received' ? message.from_user : message.to_user)
+  // An invited person and the session often have the same name.
+  const session = dim(sessionKeyOf(message.session) === sessionKeyOf(user) ? 'bot' : oneLine(message.session))
   const group = message.group_id === undefined ? '' : dim(`  in group ${oneLine(message.group_id)}`)
   const when = dim(formatLocalTime(message.timestamp))
   if (message.direction === 'received') {
     const again = message.redelivered ? yellow('  (again)') : ''
-    return `${when}  ${cyan(oneLine(message.user_name ?? message.from_user))} → ${session}${group}${again}`
+    return `${when}  ${cyan(oneLine(user))} → ${session}${group}${again}`
   }
   const reason = message.reason === undefined ? '' : `: ${oneLine(message.reason)}`
   const fate =
@@ -37,7 +40,7 @@ function formatHead(message: Message): string {
   const { sent_by = 'owner', sent_by_name } = message
   const by = sent_by === 'owner' ? '' : dim(`  by ${oneLine(formatCaller(sent_by, sent_by_name))}`)
   const joined = message.sent_with === undefined ? '' : dim('  (sent together with another message)')
-  return `${when}  ${session} → ${green(oneLine(message.user_name ?? message.to_user))}${group}${by}${fate}${joined}`
+  return `${when}  ${session} → ${green(oneLine(user))}${group}${by}${fate}${joined}`
 }
 
 function formatQuote({ ref_msg }: Message): string[] {

@@ -94,7 +94,7 @@ export async function runService(
   for (const line of [...firstSteps, ...door.lines, ...metrics, ...panel.lines]) printLine(line)
   if (phoneUrl) printLine({ text: `phone on ${phoneUrl}`, url: phoneUrl })
   if (generated) {
-    printLine(tokenLineOf(generated, output.isTerminal))
+    printLine(tokenLineOf(generated, output.isTerminal, requested.basePath))
     if (hasKeys)
       printLine({ text: 'there are keys: callers need one of them, or the token, on this machine too' })
   }
@@ -408,11 +408,15 @@ export async function openSandboxFor(
  * Returns the line about a generated token. The token itself is printed only by the start that makes it, and only to a
  * terminal: others can read a log, where it is kept for long. Otherwise the line names its file.
  */
-const tokenLineOf = ({ token, created, path }: EnsuredToken, isTerminal: boolean): ServiceLine =>
+const tokenLineOf = (
+  { token, created, path }: EnsuredToken,
+  isTerminal: boolean,
+  dir: string,
+): ServiceLine =>
   created && isTerminal
     ? { text: `token ${token} (kept in ${path}; shown this once)`, token }
     : {
-        text: `token as ${path === undefined ? 'all nodes have it' : `kept in ${path}`}; svc token prints it`,
+        text: `token as ${path === undefined ? 'all nodes have it' : `kept in ${path}`}; ${svcCommand('token', dir)} prints it`,
       }
 
 /** Serves only `/metrics` on `--metrics-port`, if that is set. @returns a line with its address */

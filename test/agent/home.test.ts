@@ -76,7 +76,7 @@ describe.each([
       )
       return (await sent()).slice(before)
     }
-    await service.phone('say', { text: 'Disk' })
+    await service.phone('say', { text: 'Disk。' })
     expect((await answers(1))[0]!.text).toMatch(/free of/)
     await service.phone('say', { text: 'photo' })
     expect((await answers(2))[1]!.msg_type).toBe('IMAGE')
@@ -128,17 +128,31 @@ test('what the page shows of the command line exists', async () => {
 
 test('the automation for Home Assistant sends what svc takes', async () => {
   const { rest_command, automation } = Bun.YAML.parse(block('yaml')) as {
-    rest_command: Record<string, { url: string; payload: string }>
+    rest_command: Record<string, { url: string; payload: string; headers: { authorization: string } }>
     automation: { actions: { action: string; data: Record<string, string> }[] }[]
   }
   const [user] = (await (await fetch(`${service.url}/users`)).json()) as { user_id: string }[]
   await writeFile(join(service.dir, 'media/door.jpg'), picture)
+  const [command] = /svc key add [^`]+/.exec(page)!
+  const added = await svc([...command.split(' ').slice(1), '--json', '--sandbox', '-d', service.dir], {
+    home,
+  })
+  const { key } = JSON.parse(added.stdout) as { key: string }
   for (const { action, data } of automation[0]!.actions.slice(1)) {
-    const { payload, url } = rest_command[action.split('.')[1]!]!
+    const { headers, payload, url } = rest_command[action.split('.')[1]!]!
     const body = payload
       .replace('…@im.wechat', user!.user_id)
       .replace(/\{\{ (\w+) \| to_json \}\}/g, (_all, name) => JSON.stringify(data[name]))
     expect(url).toBe('http://127.0.0.1:8000/tools/default/send')
-    expect((await service.call('send', JSON.parse(body))).body).toMatchObject({ success: true })
+    const send = (authorization: string) =>
+      fetch(`${service.url}/tools/default/send`, {
+        method: 'POST',
+        headers: { authorization, 'content-type': 'application/json' },
+        body,
+      })
+    expect((await send('')).status).toBe(401)
+    expect(await (await send(headers.authorization.replace('KEY', key))).json()).toMatchObject({
+      success: true,
+    })
   }
 })

@@ -3,7 +3,7 @@
 import { rejectClosed, rejectForeign } from '../../inspect/data-directory.ts'
 import { SvcError } from '../../model/error.ts'
 import { readCurrentToken, tokenPathOf } from '../../server/token.ts'
-import { type CommandSpec, keyedConfig } from '../command.ts'
+import { type CommandSpec, directoryFlagsOf, keyedConfig } from '../command.ts'
 
 export const commands: readonly CommandSpec[] = [
   {
@@ -29,7 +29,7 @@ export const commands: readonly CommandSpec[] = [
           'not_found',
           `no token was given, and none is kept in ${tokenPathOf(config.basePath)}`,
           {
-            hint: 'A service on a loopback address needs none until the first key is made, and svc key add makes a token then. One that other machines can reach makes a token when it starts. If it was started with --token, ask the person who started it.',
+            hint: `A service on a loopback address needs none until the first key is made, and svc key add${directoryFlagsOf(command)} makes a token then. One that other machines can reach makes a token when it starts. If it was started with --token, ask the person who started it.`,
           },
         )
       await command.io.out.write(`${token}\n`)
