@@ -37,12 +37,25 @@ interface Pool {
 
 /** Names of databases that no test has. */
 const idle: string[] = []
+const kept = new Map<string, PgConnection>()
 let pool: Promise<Pool> | undefined
 let created = 0
 let given = 0
 
 const connect = async (database: string) =>
   connectPg({ url: (await sharedPostgres()).superUrl(database), name: 'tests', answerMs: 60_000 })
+
+/**
+ * The superuser's connection to a database of the pool, kept: a connection costs the server 10 ms of processor time,
+ * and its first statements as much again.
+ */
+async function connectionTo(name: string): Promise<PgConnection> {
+  const before = kept.get(name)
+  if (before && !before.lost.aborted) return before
+  const connection = await connect(name)
+  kept.set(name, connection)
+  return connection
+}
 
 /** The first call creates a database with the tables, of which the others are copies. */
 async function openPool(): Promise<Pool> {
@@ -117,34 +130,38 @@ async function create(): Promise<string> {
   const { admin } = await poolOfWorker()
   const name = `t${++created}`
   await admin.run(constantSql(`CREATE DATABASE ${name} TEMPLATE ${template} OWNER svc`))
+  const connection = await connect(name)
+  await connection.run(newId())
+  connection.destroy()
   return name
 }
 
-/** Ends the connections of a test, and removes its rows. @returns false if more than rows was changed */
+/** A copy has the id of its template: here each is a store of its own. */
+const newId = () => sql`UPDATE svc.meta SET store_id = ${`s${++given}`}, home = svc.home()`
+
+/**
+ * Ends the connections of a test, and makes its database one for the next test.
+ *
+ * @returns false if more than rows was changed
+ */
 async function empty(name: string): Promise<boolean> {
-  const { admin, form, emptying } = await poolOfWorker()
-  await admin.run(sql`SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE datname = ${name}`)
-  const connection = await connect(name)
-  try {
-    if ((await formOf(connection)) !== form) return false
-    await connection.script([constantSql(emptying)])
-    return true
-  } finally {
-    connection.destroy()
-  }
+  const { form, emptying } = await poolOfWorker()
+  const connection = await connectionTo(name)
+  const others = sql`FROM pg_stat_activity WHERE datname = ${name} AND pid <> pg_backend_pid()`
+  await connection.all(sql`SELECT pg_terminate_backend(pid, 60000) ${others}`)
+  if ((await formOf(connection)) !== form) return false
+  await connection.script([constantSql(emptying), newId()])
+  return true
 }
 
 /**
  * Returns a database for one test.
  *
- * @param isNew true: one that no test had before, for tests of plans, statistics and files of the server
+ * @param isNew true: one that no test had before, and to which nobody else is connected, for tests of plans, statistics,
+ *   files of the server and connections
  */
 export async function newDatabase({ isNew = false } = {}): Promise<TestDatabase> {
   const name = (isNew ? undefined : idle.pop()) ?? (await create())
-  // A copy has the id of its template: here each is a store of its own.
-  const connection = await connect(name)
-  await connection.run(sql`UPDATE svc.meta SET store_id = ${`s${++given}`}, home = svc.home()`)
-  connection.destroy()
   return {
     url: (await sharedPostgres()).url(name),
     async [Symbol.asyncDispose]() {

@@ -38,7 +38,7 @@ async function copyOf(url: string): Promise<{ url: string; name: string } & Asyn
 
 describe.skipIf(!isPostgresThere())('a copy of a database', () => {
   test('is refused by nodes, doctor and status until it is adopted, wherever it is', async () => {
-    await using original = await newDatabase()
+    await using original = await newDatabase({ isNew: true })
     const first = await open(original.url)
     await first.state.sessions.save('work', bot('work'))
     await first.close()
@@ -87,7 +87,7 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
   })
 
   test('is not used by a node that runs while the address leads to it, and is as soon as it is adopted', async () => {
-    await using original = await newDatabase()
+    await using original = await newDatabase({ isNew: true })
     await using copy = await copyOf(original.url)
     let url = original.url
     const storage = await openPgStorage({
@@ -122,7 +122,7 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
 
   test('stands still afterwards as a restored backup does, or goes on if the original did not', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'svc-adopt-'))
-    await using original = await newDatabase()
+    await using original = await newDatabase({ isNew: true })
     try {
       await fillDirectory(dir)
       await move(dir, original.url)

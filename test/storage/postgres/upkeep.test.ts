@@ -31,7 +31,7 @@ const add = (t: Opened, count: number, from_user = gone) =>
 
 describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
   test('a database that is read-only cannot be written, and can again afterwards', async () => {
-    await using t = await openPostgres()
+    await using t = await openPostgres({}, { isNew: true })
     using admin = await connect(t)
     const { maintenance } = t.store
     expect(await maintenance.checkWritable()).toBeUndefined()
