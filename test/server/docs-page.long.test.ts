@@ -184,6 +184,25 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await asked.close()
   })
 
+  test('each of the nine buttons is answered, without a token and with one', async () => {
+    for (const given of [undefined, token]) {
+      await using own = await startRest({ token: given })
+      own.gateway.log.push(exampleReceived)
+      const page = await browser.newPage({ reducedMotion: 'reduce' })
+      page.setDefaultTimeout(100_000)
+      await page.goto(`${own.url}/docs`)
+      if (given) await typeToken(page, given)
+      for (const tool of tools) {
+        await openTool(page, tool)
+        const { status, authorization } = await pressSend(page)
+        await closeTool(page)
+        expect(authorization).toBe(given && `Bearer ${given}`)
+        expect([tool.name, status]).toEqual([tool.name, tool.name === 'logout' ? 404 : 200])
+      }
+      await page.close()
+    }
+  }, 600_000)
+
   test.skipIf(!hasOpenssl)(
     'each of the nine buttons works with a key, below a path of https',
     async () => {

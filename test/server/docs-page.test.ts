@@ -10,13 +10,8 @@ import { startRest } from '../support/rest.ts'
 import { closeTool, linkOf, listOf, openTool, type Pressed, pressSend, typeToken } from './docs-tools.ts'
 
 const token = 'a-token-that-nobody-guesses-4711'
-/** What the examples of these tools name is not there. */
-const missing: Record<string, string> = {
-  download: 'message_not_found',
-  logout: 'session_not_found',
-  rename_session: 'session_not_found',
-  set_default: 'session_not_found',
-}
+/** The tools of the first test. Each window that is opened makes the page slower, so the second presses the others. */
+const first: string[] = [verbs.login.name, verbs.recv.name, verbs.send.name]
 
 describe.skipIf(!hasBrowser)('the docs page', () => {
   /** Opens a window of the browser, which ends with the test. */
@@ -38,7 +33,7 @@ describe.skipIf(!hasBrowser)('the docs page', () => {
     return page
   }
 
-  test('log in, read and answer by clicks alone, then each of the nine buttons', async () => {
+  test('log in, read and answer by clicks alone', async () => {
     const home = folderOfTest()
     await using service = await serveHere(`${home}/data`, { home }, '--pace', 'off')
     await using context = await openWindow()
@@ -73,19 +68,9 @@ describe.skipIf(!hasBrowser)('the docs page', () => {
     expect(await pressSend(page)).toMatchObject({ status: 200, body: { status: 'accepted' } })
     await closeTool(page)
     await phone.getByText('Hello!').waitFor()
-
-    for (const tool of tools) {
-      if (['login', 'recv', 'send'].includes(tool.name)) continue
-      await openTool(page, tool)
-      const { status, body, authorization } = await pressSend(page)
-      await closeTool(page)
-      const expected = missing[tool.name]
-      expect([tool.name, status, body.code]).toEqual([tool.name, expected ? 404 : 200, expected])
-      expect(authorization).toBeUndefined()
-    }
   }, 600_000)
 
-  test('with a token: without it no header is sent, and with it each button is answered', async () => {
+  test('with a token: without it no header is sent, and with it the other buttons are answered', async () => {
     await using rest = await startRest({ token })
     rest.gateway.log.push(exampleReceived)
     await using context = await openWindow()
@@ -94,7 +79,7 @@ describe.skipIf(!hasBrowser)('the docs page', () => {
     expect(await pressSend(page)).toMatchObject({ status: 401, authorization: undefined })
     await closeTool(page)
     await typeToken(page, token)
-    for (const tool of tools) {
+    for (const tool of tools.filter(tool => !first.includes(tool.name))) {
       await openTool(page, tool)
       const { status, authorization } = await pressSend(page)
       await closeTool(page)
