@@ -200,7 +200,9 @@ export class Keys {
       if (!known) continue
       // Erasing a user removes the user from grants. A principal keeps the grant that it has, so its calls are ended,
       // and the next call gets a new principal.
-      if (JSON.stringify(known.grant) !== JSON.stringify(stored.grant)) {
+      if (followAccounts(known.grant, stored.grant)) {
+        known.stored = { ...stored, grant: known.grant }
+      } else if (JSON.stringify(known.grant) !== JSON.stringify(stored.grant)) {
         replaceGrant(known.grant, stored.grant)
         this.#know(stored)
         endCallers(known, [], changedError())
@@ -366,7 +368,9 @@ export class Keys {
     const now = this.#runtime.clock.now()
     const records = await this.#ports.sessions.list()
     const names = new Map(records.flatMap(({ bot, name }) => (bot ? [[bot.bot_id, name]] : [])))
-    return stored.map(key => toKey(key, names, now))
+    const isLimited = stored.some(({ grant }) => grant.bots !== undefined)
+    const scans = isLimited ? await this.#ports.keys.listScans() : new Map()
+    return stored.map(key => toKey(key, { names, scans }, now))
   }
 }
 
@@ -374,6 +378,21 @@ function createCaller({ grant, stored: { id, name } }: KnownKey, hash: string) {
   const end = new AbortController()
   const principal: Principal = { kind: 'key', id, name, grant, secret: hash.slice(0, 16), ended: end.signal }
   return { principal, end }
+}
+
+/**
+ * Gives a grant the accounts of new logins, in place: what its callers have open goes on with them.
+ *
+ * @returns whether that is all in which the stored grant differs
+ */
+function followAccounts(grant: Grant, stored: Grant): boolean {
+  const { bots } = grant
+  const isSame = JSON.stringify({ ...stored, bots }) === JSON.stringify({ ...grant, bots })
+  const hasAll = bots?.every(bot => stored.bots?.includes(bot)) ?? stored.bots === undefined
+  if (!isSame || !hasAll) return false
+  const added = stored.bots?.filter(bot => !bots?.includes(bot)) ?? []
+  ;(bots as string[] | undefined)?.push(...added)
+  return true
 }
 
 /** Ends the callers of a key whose secret is not accepted any more. */

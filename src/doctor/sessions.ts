@@ -11,6 +11,7 @@ import {
   warningFinding,
 } from '../inspect/finding.ts'
 import { type DescribedSession, describeSession } from '../inspect/status-report.ts'
+import type { Scope } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
 import { errorCodeOf } from '../platform/files.ts'
@@ -24,19 +25,40 @@ export function examineSessions(context: DoctorContext, store: StoreStats | unde
   const { directory, sessions: sight, command } = context
   const { sessions, lostDefault } = sight
   if (directory.state === 'unreadable') return []
+  const blind = findBlindKeys(sessions, store, command)
   if (sessions.length === 0) {
-    return [noteFinding('sessions', 'no session yet', command('login'))]
+    return [noteFinding('sessions', 'no session yet', command('login')), ...blind]
   }
   const described = sessions.map(session => describeSession(session, context.polling, store))
   const found = [
     ...sessions.flatMap((session, nth) => checkSession(session, described[nth]!, context)),
     ...described.flatMap(findDoubts),
     ...sessions.flatMap(({ bot, name }) => checkOwner(name, bot, store?.agents ?? [])),
+    ...blind,
   ]
   if (lostDefault === undefined) return found
   const next = sessions[0]?.name ?? 'default'
   const what = `the default session is "${lostDefault}", which does not exist; "${next}" is used instead`
   return [...found, warningFinding('default', what, command(`sessions default ${quoteForShell(next)}`))]
+}
+
+/** Keys that see nothing: the people whose accounts they are limited to are logged out, or all their users were erased. */
+function findBlindKeys(
+  sessions: readonly InspectedSession[],
+  store: StoreStats | undefined,
+  command: DoctorContext['command'],
+): Finding[] {
+  const isBlind = ({ bots, users }: Scope) =>
+    users?.length === 0 || (bots && !sessions.some(({ bot }) => bot && bots.includes(bot.bot_id)))
+  return (store?.keys ?? [])
+    .filter(({ scope }) => isBlind(scope))
+    .map(({ name }) =>
+      warningFinding(
+        'key',
+        `the key "${name}" sees nothing: it is limited to people who are not logged in, or to users who were erased`,
+        `A login of the same person in the same session gives it back. For another person make a new key: ${command('key add')}.`,
+      ),
+    )
 }
 
 /** The person who scanned the QR code owns the agents, if known and not erased. */

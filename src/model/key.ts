@@ -39,7 +39,7 @@ export const NewKeyInput = closed({
     Type.Array(bounded(200), {
       maxItems: 1000,
       description:
-        'Only these sessions. The key is bound to their accounts: it follows a rename, and does not open to another account under the same name.',
+        'Only these sessions. The key is bound to each session and the person who scanned: it follows a rename and a new login of this person, and does not open to another person under the same name.',
     }),
   ),
   users: optional(
@@ -72,7 +72,10 @@ export const Key = Type.Object(
           bot_id: Type.String(),
           session: optional(text('Its name now; absent if the account is logged out.')),
         }),
-        { description: 'Only these accounts. Absent: all.' },
+        {
+          description:
+            'Only the accounts of these people in these sessions, each with one of its logins. Absent: all.',
+        },
       ),
     ),
     users: optional(Type.Array(Type.String(), { description: 'Only these users. Absent: all.' })),

@@ -2,6 +2,7 @@
  * Read-only inspection of the stored data: it opens nothing for others, repairs nothing, and blocks no
  * writer. It also works if svc never ran, and while a newer version runs.
  */
+import type { Scope } from '../model/access.ts'
 import type { NodeInfo, Replication } from '../model/nodes.ts'
 import type { BotInfo, SessionStatus } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
@@ -99,6 +100,8 @@ export interface StoreStats {
   suspects: ReadonlyMap<string, number>
   /** Names of the agents that ever ran; absent if none did. */
   agents?: string[]
+  /** What the keys in use may see. */
+  keys?: { name: string; scope: Scope }[]
   /** Webhooks that do not work; absent if there are none. */
   webhooks?: WebhookProblem[]
   /** The newest backup that was made of it, and the last failure of the schedule. */

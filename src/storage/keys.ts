@@ -130,6 +130,9 @@ export interface KeyStore {
 
   get(id: string): Promise<StoredKey | undefined>
 
+  /** Returns by account which session and person it is of, if the person is known: a text that two logins have in common. */
+  listScans(): Promise<ReadonlyMap<string, string>>
+
   /**
    * Lists the keys that were added, rotated or revoked after a revision; 0 lists all.
    *

@@ -141,7 +141,7 @@ export const storeTables: readonly StoreTable[] = [
     secrets: { by: 'message_id', columns: { raw: mapRaw } },
     people: 'peer text raw reason reason_quote',
   }),
-  table('session_bot'),
+  table('session_bot', { people: 'person' }),
   table('event', { grows: true, wide: ['data'], people: 'data' }),
   table('consumer'),
   table('consumer_ahead'),

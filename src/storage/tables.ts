@@ -51,7 +51,13 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     raw text NOT NULL
   );
   CREATE INDEX message_suspect ON message (timestamp, session) WHERE status = 'suspect';
-  CREATE TABLE session_bot (bot_id text NOT NULL, session bigint NOT NULL, PRIMARY KEY (bot_id, session))${keyed};
+  -- The accounts that a session has, or had. person: who scanned, if that is known: grants follow to the next account there.
+  CREATE TABLE session_bot (
+    bot_id text NOT NULL,
+    session bigint NOT NULL,
+    person text,
+    PRIMARY KEY (bot_id, session)
+  )${keyed};
   CREATE TABLE consumer (name text PRIMARY KEY, position bigint NOT NULL, seen_at bigint NOT NULL)${keyed};
   CREATE TABLE consumer_ahead (
     consumer text NOT NULL,

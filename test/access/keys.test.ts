@@ -85,6 +85,32 @@ it('follows a rename of its session, and is closed to another account under the 
   expect((await addKey(t, { name: 'next', sessions: ['work'] })).by.grant?.bots).toEqual([other.bot_id])
 })
 
+it('follows a new login of the same person, with what is open, and is closed to another person', async t => {
+  const { gateway, sandbox } = t
+  const { bot_id, user_id } = t.bots.get('work')!
+  const { by, id, key } = await addKey(t, { can: ['reply'], sessions: ['work'] })
+  const own = viewFor(gateway, by)
+  /** Logs the session in again, as this person. @returns the account */
+  const loginAs = async (user: string) => {
+    const of = { session_name: 'work', force: true }
+    const ask = (timeout: number) =>
+      gateway.logins.login(owner, { ...of, timeout }, new AbortController().signal)
+    const { qr_url } = await ask(0)
+    await sandbox.scan({ qrcode: qr_url!, user, confirm: true })
+    await t.soon('the login', async () => (await ask(0)).status === 'confirmed')
+    await pass(t, 1000)
+    return (await gateway.accounts.list())[0]?.bot_id
+  }
+  const next = await loginAs(user_id)
+  expect(next).not.toBe(bot_id)
+  expect((await own.accounts.list()).map(session => [session.name, session.bot_id])).toEqual([['work', next]])
+  expect(await gateway.keys.get(id, owner)).toMatchObject({ sessions: [{ bot_id: next, session: 'work' }] })
+  expect([by.ended?.aborted, await gateway.keys.authenticate(key)]).toEqual([false, by])
+  await loginAs(await sandbox.addUser('Bob'))
+  expect(await own.accounts.list()).toEqual([])
+  expect((await gateway.keys.get(id, owner)).sessions).toMatchObject([{ bot_id: expect.any(String) }])
+})
+
 it('makes only keys that may do no more than itself', async t => {
   const { keys } = t.gateway
   const { user_id } = t.bots.get('work')!

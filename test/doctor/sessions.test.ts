@@ -3,6 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { formatStatus } from '../../src/cli/commands/status.ts'
 import { readStatus } from '../../src/inspect/status-report.ts'
+import { owner } from '../../src/model/principal.ts'
 import { formatLocalTime } from '../../src/platform/format.ts'
 import { openLock } from '../../src/platform/lock.ts'
 import { forFile } from '../support/folder.ts'
@@ -64,6 +65,25 @@ test('agents that nobody owns, since the owner was erased', async () => {
   expect((await own.look()).of('sessions/agents')).toMatchObject([
     { severity: 'warning', what: expect.stringMatching(/"work".*helper/) },
   ])
+})
+
+test('keys that see nothing', async () => {
+  await using own = await withWard()
+  {
+    await using t = await own.open({ start: false })
+    const { keys } = t.gateway
+    const [user] = await t.gateway.accounts.listUsers('work')
+    await keys.add({ name: 'all', can: ['read'] }, owner)
+    await keys.add({ name: 'mine', can: ['read'], sessions: ['work'] }, owner)
+    await keys.add({ name: 'ours', can: ['read'], users: [user!.user_id] }, owner)
+    expect((await own.look()).of('sessions/key')).toEqual([])
+    await t.gateway.people.forget(user!.user_id)
+    await t.gateway.accounts.logout('work')
+  }
+  const found = (await own.look()).of('sessions/key').map(({ severity, what }) => `${severity} ${what}`)
+  expect(found).toMatchObject(
+    [/^warning .*"mine"/, /^warning .*"ours"/].map(one => expect.stringMatching(one)),
+  )
 })
 
 test('an expired one, since when, and how to heal it', async () => {

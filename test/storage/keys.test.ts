@@ -9,7 +9,7 @@ import { failure } from '../support/failure.ts'
 import { given } from '../support/given.ts'
 import { onEach } from './engines.ts'
 import { openSqlite } from './sqlite/support.ts'
-import { byId, insert, message, type Opened, open, outgoing, webhook } from './support.ts'
+import { bot, byId, insert, message, type Opened, open, outgoing, webhook } from './support.ts'
 
 const dayMs = 24 * 60 * 60_000
 
@@ -68,6 +68,46 @@ onEach(it => {
     expect(await t.store.keys.hasAny()).toBe(true)
     expect(await t.store.keys.list()).toEqual(all)
     expect(await t.store.keys.get('a')).toEqual(all[1])
+  })
+
+  it('the next account of the same person in the same session is in the grants that had the last one', async t => {
+    const { sessions } = t.storage.state
+    const { keys, people, webhooks } = t.store
+    const of = (name: string, user_id: string) => bot(name, { bot_id: name, user_id })
+    await sessions.save('work', of('b1', 'ann'))
+    await sessions.save('home', of('h1', 'ann'))
+    const grantOf = (...bots: string[]) => ({ rights: ['recv'] as const, bots })
+    await keys.add(key('a', { grant: grantOf('b1') }))
+    await keys.add(key('h', { grant: grantOf('h1') }))
+    await keys.add(key('all', { grant: { rights: ['recv'] } }))
+    await webhooks.add(webhook('wh', { made_by: 'key:a', grant: grantOf('b1') }))
+    const seen = async () => [
+      (await keys.list()).map(({ grant }) => grant.bots?.toSorted()),
+      (await webhooks.list()).map(({ grant }) => grant?.bots?.toSorted()),
+    ]
+    const { revision } = await keys.listChangedSince(0)
+    await sessions.save('work', of('b2', 'ann'))
+    const both = ['b1', 'b2']
+    expect(await seen()).toEqual([[both, ['h1'], undefined], [both]])
+    expect((await keys.listChangedSince(revision)).keys.map(({ id }) => id)).toEqual(['a'])
+    const scans = await keys.listScans()
+    expect(scans.get('b2')).toBe(scans.get('b1'))
+    expect(scans.get('h1')).not.toBe(scans.get('b1'))
+    // Another person, and again the first one, who was logged out, in the renamed session.
+    await sessions.save('work', of('b3', 'bob'))
+    await sessions.remove('work')
+    await sessions.save('work', of('b4', 'ann'))
+    await sessions.rename('work', 'office')
+    await sessions.save('work', of('c1', 'ann'))
+    await sessions.save('office', of('b5', 'ann'))
+    const all = [...both, 'b4', 'b5']
+    expect(await seen()).toEqual([[all, ['h1'], undefined], [all]])
+    // Nobody knows who scanned.
+    await sessions.save('office', bot('b6', { bot_id: 'b6' }))
+    await sessions.save('office', of('b7', 'bob'))
+    expect(await seen()).toEqual([[all, ['h1'], undefined], [all]])
+    await people.erase('ann')
+    expect([...(await keys.listScans()).values()].join()).not.toContain('ann')
   })
 
   it('two keys in use have different names; that of an ended one is free', async t => {

@@ -1,4 +1,5 @@
 /** What an inspection reads of the tables. It writes nothing. */
+import type { Scope } from '../../model/access.ts'
 import { suspectSpanMs } from '../../model/message.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { KnownNames, StoreStats, WebhookProblem } from '../inspection.ts'
@@ -38,12 +39,15 @@ export function* readContents(dialect: Dialect, counted: Sql): Routine<Contents>
   const agents = yield* readAll<{ agent: string }>(
     sql`SELECT agent FROM agent_conversation WHERE session = 0 ORDER BY agent`,
   )
+  const scopes = yield* readAll<{ name: string; grant: string }>(sql`SELECT name, "grant" FROM access_key
+    WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${now}) ORDER BY created_at`)
   const [newest] = yield* backups.list()
   const failure = yield* backups.getFailure()
   return {
     ...counts!,
     outbox,
     agents: agents.map(({ agent }) => agent),
+    keys: scopes.map(({ grant, name }) => ({ name, scope: JSON.parse(grant) as Scope })),
     suspects: yield* readSuspects(dialect, now - suspectSpanMs),
     ...(webhooks.length > 0 && { webhooks }),
     backups: { ...(newest && { newest }), ...(failure && { failure }) },

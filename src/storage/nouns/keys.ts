@@ -159,6 +159,13 @@ export function createKeys(context: NounContext): Noun<Keys> {
         return row && keyOf(row)
       },
 
+      *listScans() {
+        const rows = yield* readAll<{ bot_id: string; of: string }>(
+          sql`SELECT bot_id, session || ' ' || person AS "of" FROM session_bot WHERE person IS NOT NULL`,
+        )
+        return new Map(rows.map(row => [row.bot_id, row.of]))
+      },
+
       *listChangedSince(revision) {
         const rows = yield* list(sql`WHERE revision > ${revision} ORDER BY revision, nth`)
         return { keys: rows.map(keyOf), revision: rows.at(-1)?.revision ?? revision }
@@ -220,6 +227,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       hasAny: 'plain',
       list: 'plain',
       get: 'plain',
+      listScans: 'plain',
       listChangedSince: 'plain',
       listExpired: 'plain',
       noteUse: 'relaxed',

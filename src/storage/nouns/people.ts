@@ -164,6 +164,7 @@ function createPeople(
       sql`DELETE FROM webhook_lane WHERE webhook IN ${own}`,
       sql`DELETE FROM webhook_try WHERE webhook IN ${own}`,
       sql`DELETE FROM webhook WHERE peer = ${user}`,
+      sql`UPDATE session_bot SET person = NULL WHERE person = ${user}`,
       // A new epoch: else a delivery in progress would store the user's lane again.
       sql`UPDATE webhook SET epoch = epoch + 1`,
       sql`UPDATE webhook SET last_error = NULL WHERE last_error IN (SELECT t.detail ${triesAbout(user)})`,

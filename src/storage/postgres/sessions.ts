@@ -11,6 +11,7 @@ import {
 } from '../../model/session.ts'
 import type { PgQueries } from '../../platform/postgres.ts'
 import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
+import { planScan } from '../nouns/scans.ts'
 import type { SessionChanges, SessionRecord, SessionStore } from '../state.ts'
 import {
   type AccountRow,
@@ -21,8 +22,10 @@ import {
   setCredentials,
 } from './accounts.ts'
 import type { Attempt } from './database.ts'
+import { drive } from './drive.ts'
 import { guard, PgPart } from './part.ts'
 import { listSpellings, renameKeys, renameRows } from './renames.ts'
+import { createNounContext } from './routines.ts'
 import { keysOfName } from './session-keys.ts'
 
 /**
@@ -137,7 +140,7 @@ export class PgSessions extends PgPart implements SessionStore {
 
   /**
    * Returns the statements that save credentials, for a script; and the token that the session has now. The last
-   * statement locks `head`.
+   * ones lock `head`.
    */
   async planSave(
     queries: Attempt,
@@ -151,6 +154,7 @@ export class PgSessions extends PgPart implements SessionStore {
     const stored = before && row ? row.name : spelling
     const columns = setCredentials(credentialsOf({ ...bot, ...inheritedMarksOf(before, bot) }, this.sealer))
     const isRespelled = row !== undefined && row.name !== stored
+    const scan = await drive(queries, planScan(createNounContext(this), { session: stored, before, bot }))
     const statements = [
       lockSessions,
       sql`UPDATE session SET name = ${stored} WHERE name_key = ${key} AND name <> ${stored}`,
@@ -161,7 +165,9 @@ export class PgSessions extends PgPart implements SessionStore {
       ...(isRespelled ? [addSpelling(row.name)] : []),
       chooseOldest,
       ...(before?.bot_id === bot.bot_id ? [] : [forgetBot(stored)]),
+      ...scan.first,
       touchSessions(key, ...(isRespelled ? [keyOfSpelling(row.name)] : [])),
+      ...scan.last,
     ]
     return { token: before?.token, statements }
   }

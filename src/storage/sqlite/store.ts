@@ -24,6 +24,7 @@ import { createInvitations, createJoin } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, inSteps, noteClock, type Retention, readClock } from '../nouns/retention.ts'
+import { createScans, type Scans } from '../nouns/scans.ts'
 import { openTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
@@ -87,6 +88,7 @@ export interface LogInternals {
   readonly names: AsyncMethods<SqliteUserNames, 'listChangedSince' | 'listAll'>
   readonly intake: AsyncMethods<SqliteMessages, 'insertReceived'>
   readonly joins: { join(joining: Joining): Promise<JoinOutcome> }
+  readonly scans: Scans
   readonly maintenance: AsyncMethods<
     SqliteRenames,
     'intendRename' | 'listIntendedRenames' | 'renameSession' | 'respellSession'
@@ -311,6 +313,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     keys: { ...openKeys(nouns, run), shareUse: async () => [] },
     invitations: openNoun(createInvitations(nouns), run),
     joins: openNoun(createJoin(nouns), run),
+    scans: openNoun(createScans(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: openPeople(nouns, run, createPeopleParts(context)),
     agents: openAgents(nouns, run),

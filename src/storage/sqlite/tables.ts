@@ -36,11 +36,11 @@ const messages = `
   CREATE TRIGGER message_of_bot AFTER INSERT ON message
     WHEN NOT EXISTS (SELECT 1 FROM session_bot WHERE bot_id = new.bot_id AND session = new.session)
   BEGIN
-    INSERT INTO session_bot VALUES (new.bot_id, new.session);
+    INSERT INTO session_bot (bot_id, session) VALUES (new.bot_id, new.session);
   END;
   CREATE TRIGGER message_of_other_bot AFTER UPDATE OF bot_id ON message WHEN new.bot_id <> old.bot_id
   BEGIN
-    INSERT OR IGNORE INTO session_bot VALUES (new.bot_id, new.session);
+    INSERT OR IGNORE INTO session_bot (bot_id, session) VALUES (new.bot_id, new.session);
   END;
 
   -- The ascii tokenizer accepts letters, digits and everything beyond ASCII in a token, and folds A-Z.

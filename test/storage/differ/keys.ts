@@ -44,6 +44,7 @@ const path = fc.constantFrom('/b/1', '/b/2', '/b/3')
 const keys = {
   hasAny: verb({}, ({ store }) => store.keys.hasAny()),
   list: verb({}, ({ store }) => store.keys.list()),
+  listScans: verb({}, async ({ store }) => sorted([...(await store.keys.listScans()).keys()])),
   get: verb({ nth }, (side, { nth }) => side.store.keys.get(keyOf(side, nth))),
   listChangedSince: verb({}, async ({ store, notes }) => {
     const { keys, revision } = await store.keys.listChangedSince(notes.revision)

@@ -53,7 +53,7 @@ const readProblems = [
 ] as const
 
 /** Data in the message log that belongs to a session and changes with its folder. */
-export type SessionRows = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'joins'>
+export type SessionRows = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'joins' | 'scans'>
 
 export class SessionFiles implements SessionStore {
   readonly #dir: string
@@ -213,6 +213,7 @@ export class SessionFiles implements SessionStore {
     // First: after a crash in between, the old bot has no tokens. The new bot never has the tokens of the old
     // one.
     if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
+    await this.#rows?.scans.note({ session: folder, before: before?.bot, bot })
     const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = withoutMarks(
       before?.fields ?? {},
     )
