@@ -129,7 +129,8 @@ export function openMedia(
   runtime: Runtime,
 ): Media {
   const isKeyOver = createKeyCheck(store, runtime.clock)
-  const ports = { upstream, store, views, folders, places, space, maxUploadBytes, isKeyOver }
+  const familyOf = createFamilyLookup(store.keys)
+  const ports = { upstream, store, views, folders, places, space, maxUploadBytes, isKeyOver, familyOf }
   return new Media(ports, withLogName(runtime, 'media'))
 }
 

@@ -4,6 +4,7 @@
  * rule does not compile. Rights are not checked here, but by the gate.
  */
 import { limitSessions } from '../accounts/visible.ts'
+import { uploaderOf } from '../media/uploads.ts'
 import { hasMessage, isWhole, type Scope } from '../model/access.ts'
 import { grantsRight, keyIdOf, type Principal, scopeOf } from '../model/principal.ts'
 import type { PublicEvent } from '../push/events.ts'
@@ -138,8 +139,8 @@ function viewSender(sender: Gateway['sender'], viewer: Viewer): Gateway['sender'
   }
 }
 
-const viewMedia = (media: Gateway['media'], { by, id, scope }: Viewer): Gateway['media'] => ({
-  accept: (upload, signal) => media.accept({ ...upload, by: id }, signal),
+const viewMedia = (media: Gateway['media'], { by, scope }: Viewer): Gateway['media'] => ({
+  accept: (upload, signal) => media.accept({ ...upload, by: uploaderOf(by) }, signal),
   open: (request, signal) => media.open({ ...request, scope }, signal),
   download: (request, call) => media.download({ ...request, scope }, call),
   show: (request, signal) => media.show({ ...request, scope, sight: sightOf(by) }, signal),

@@ -14,7 +14,7 @@ import { Downloads } from './downloads.ts'
 import { KeptFiles } from './outbox-files.ts'
 import type { MediaPorts } from './ports.ts'
 import { Sources } from './sources.ts'
-import { Uploads } from './uploads.ts'
+import { Uploads, uploaderOf } from './uploads.ts'
 
 export class Media {
   readonly sources: Sources
@@ -70,13 +70,14 @@ export class Media {
     return { ...sealed, downloadParam }
   }
 
-  /** Keeps a source as an upload, for a send within a day. @throws as `Sources.stage` and `Uploads.accept` */
+  /** Keeps a source of a notice as an upload, for a send within a day. @throws as `Sources.stage` and `Uploads.accept` */
   async keep(content: MediaContent, call: Call): Promise<MediaContent> {
     const file = await this.sources.stage(content, call)
     try {
       const { file_name, kind, size } = file
       const body = streamOf(file.read())
-      const { upload_id } = await this.uploads.accept({ body, size, file_name, kind }, call.signal)
+      const upload = { body, size, file_name, kind, by: uploaderOf(call.by), notice: true } as const
+      const { upload_id } = await this.uploads.accept(upload, call.signal)
       return { kind, upload_id, file_name }
     } finally {
       await file.release()

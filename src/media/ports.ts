@@ -6,11 +6,16 @@ import type { Views } from '../receive/view.ts'
 import type { MediaStores } from '../storage/media-store.ts'
 import type { OutboxEntries } from '../storage/outbox.ts'
 import type { MessageLog } from '../storage/store.ts'
+import type { TopicStore } from '../storage/topics.ts'
 import type { MediaFolders } from './own-files.ts'
 
 export interface MediaPorts {
   upstream: MediaUpstream
-  store: { log: MessageLog; outbox: Pick<OutboxEntries, 'fileOf' | 'listFiles'> }
+  store: {
+    log: MessageLog
+    outbox: Pick<OutboxEntries, 'fileOf' | 'listFiles'>
+    topics: Pick<TopicStore, 'listFiles'>
+  }
   views: Views
   folders: MediaFolders
   places: MediaStores
@@ -18,6 +23,8 @@ export interface MediaPorts {
   maxUploadBytes: number
   /** Whether a key has ended, by its id. */
   isKeyOver(id: string): Promise<boolean>
+  /** As `familyOf` of `storage/keys.ts`. */
+  familyOf(id: string): Promise<ReadonlySet<string>>
 }
 
 /** Where media are uploaded to and downloaded from. */

@@ -3,6 +3,7 @@ import { SvcError } from '../model/error.ts'
 import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import { keyIdOf, type Principal } from '../model/principal.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
@@ -18,11 +19,20 @@ export interface MediaUpload {
   file_name?: string
   kind?: MediaKind
   digest?: 'sha256'
-  /** The id of the key that sends it: only this key may use it. */
-  by?: string
+  /** The id of the key that sends it: only this key may use it. `topic:<name>`: proved by the signature of a topic. */
+  by?: string | undefined
+  /** It is of a notice, and goes with it. */
+  notice?: true
 }
 
-type UploadsPorts = Pick<MediaPorts, 'places' | 'maxUploadBytes' | 'isKeyOver'>
+/** Returns who sends an upload, for `by`. */
+export const uploaderOf = (by: Principal): string | undefined =>
+  by.kind === 'open' ? `topic:${by.id}` : keyIdOf(by)
+const isKey = (by: string): boolean => !by.startsWith('topic:')
+/** A notice names its file within this time. */
+const noticeMs = 15 * 60_000
+
+type UploadsPorts = Pick<MediaPorts, 'places' | 'maxUploadBytes' | 'isKeyOver' | 'familyOf' | 'store'>
 
 export class Uploads {
   readonly #ports: UploadsPorts
@@ -54,19 +64,21 @@ export class Uploads {
    */
   async accept(upload: MediaUpload, caller: AbortSignal): Promise<AcceptedUpload> {
     using signals = linkSignals(caller, this.#runtime.closing)
-    const { by, digest, kind, size } = upload
+    const { by, digest, kind, notice, size } = upload
     const body = kind === 'image' ? passImage(upload.body, 'kind') : upload.body
     const upload_id = crypto.randomUUID()
     const named = fileNameOf(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
+    const sharing = by !== undefined && (isKey(by) ? [...(await this.#ports.familyOf(by))] : [by])
     const placed = await this.#ports.places.uploads.put(upload_id, body, {
       digest,
       size,
       maxBytes: this.#ports.maxUploadBytes,
       signal: signals.signal,
-      note: { ...named, ...(kind && { kind }), ...(by !== undefined && { by }) },
+      note: withoutUndefined({ ...named, kind, by, notice }),
+      sharing: sharing || undefined,
     })
     // It came in while its key ended.
-    if (by !== undefined && (await this.#ports.isKeyOver(by))) {
+    if (by !== undefined && isKey(by) && (await this.#ports.isKeyOver(by))) {
       await this.#removeEnded()
       throw endedKeyError()
     }
@@ -105,15 +117,21 @@ export class Uploads {
     return { ...file, ...named, kind: content.kind, md5 }
   }
 
-  /** Removes uploads older than a day, uploads of ended keys, and partial files that a crash left. */
+  /** Removes uploads older than a day, those of ended keys and of notices that are gone, and partial files of a crash. */
   async sweep(): Promise<void> {
     await this.#ports.places.uploads.sweep()
     await this.#removeEnded()
   }
 
-  /** Removes the uploads whose note names, as `by`, a key that has ended. */
-  #removeEnded(): Promise<void> {
-    const { isKeyOver, places } = this.#ports
-    return places.uploads.removeWhere(async ({ by }) => typeof by === 'string' && (await isKeyOver(by)))
+  /** Removes the uploads whose note names, as `by`, a key that has ended, and those that no notice names any more. */
+  async #removeEnded(): Promise<void> {
+    const { isKeyOver, places, store } = this.#ports
+    const before = this.#runtime.clock.now() - noticeMs
+    const named = await store.topics.listFiles()
+    await places.uploads.removeWhere(
+      async ({ by, notice }, { id, stored_at }) =>
+        (notice === true && stored_at < before && !named.has(id)) ||
+        (typeof by === 'string' && isKey(by) && (await isKeyOver(by))),
+    )
   }
 }

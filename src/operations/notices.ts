@@ -37,7 +37,7 @@ const fetchTimeoutMs = 20_000
 
 type Access = Pick<Gateway, 'media'> & { readonly topic: TopicForDoor; readonly call: Call }
 
-/** Stores the file of a notice. A file that cannot be fetched becomes a line with its address: the text must arrive. */
+/** Stores the file of a notice. A file that cannot be fetched or stored becomes a line: the text must arrive. */
 async function storeFile(
   { file, ...notice }: SentNotice,
   isTooMany: boolean,
@@ -46,24 +46,19 @@ async function storeFile(
   if (!file) return notice
   // Two pictures are never the same notice.
   const fingerprint = notice.fingerprint ?? crypto.randomUUID()
-  if (file.url === undefined) {
-    if (isTooMany) return withoutFile(notice, file.name ?? 'a file', tooManyFiles)
-    return {
-      ...notice,
-      fingerprint,
-      media: await store(file, new Blob([file.bytes ?? new Uint8Array()]).stream(), access),
-    }
-  }
   try {
     if (isTooMany) throw badArgument('attach', tooManyFiles)
-    return { ...notice, fingerprint, media: await fetchFile(file.url, file, access) }
+    const media =
+      file.url === undefined
+        ? await store(file, new Blob([file.bytes ?? new Uint8Array()]).stream(), access)
+        : await fetchFile(file.url, file, access)
+    return { ...notice, fingerprint, media }
   } catch (error) {
     access.call.signal.throwIfAborted()
-    return withoutFile(
-      notice,
-      maskAddress(file.url),
-      isSvcError(error) ? error.problem : 'it cannot be stored',
-    )
+    const why = isSvcError(error) ? error : undefined
+    if (file.url === undefined && !isTooMany && why?.code !== 'rate_limited') throw error
+    const name = file.url === undefined ? (file.name ?? 'a file') : maskAddress(file.url)
+    return withoutFile(notice, name, why?.problem ?? 'it cannot be stored')
   }
 }
 
@@ -95,7 +90,7 @@ async function store(
     throw new SvcError('payload_too_large', `The file is larger than ${maxFileBytes} bytes`)
   const { type, rest } = await sniffType(body)
   const { file_name } = fileNameOf(name ?? '', `attachment.${await extensionOf(type)}`)
-  const { upload_id, size } = await media.accept({ body: rest, file_name }, call.signal)
+  const { upload_id, size } = await media.accept({ body: rest, file_name, notice: true }, call.signal)
   // The door has counted the bytes that came with the request.
   if (!bytes) call.countBytes?.(size)
   return {

@@ -16,7 +16,7 @@ export interface MediaStore {
    *
    * @param id a UUID in lower case, or a UUID followed by `.queued`, that was never used
    * @throws SvcError `payload_too_large`; `invalid_arguments` if the stream is empty; `rate_limited` if the
-   *   store has too many files or bytes; the signal's reason; the error of the stream
+   *   store has too many files or bytes, or its owners have their share of them; the signal's reason; the error of the stream
    */
   put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<StoredFile>
 
@@ -39,7 +39,13 @@ export interface MediaStore {
   sweep(needed?: ReadonlySet<string>): Promise<void>
 
   /** Removes the complete files with a note for which `isOver` returns true. */
-  removeWhere(isOver: (note: OpenedStoredFile['note']) => Promise<boolean>): Promise<void>
+  removeWhere(isOver: (note: OpenedStoredFile['note'], file: NotedFile) => Promise<boolean>): Promise<void>
+}
+
+export interface NotedFile {
+  readonly id: string
+  /** Unix ms. */
+  readonly stored_at: number
 }
 
 export interface MediaRules {
@@ -70,6 +76,8 @@ export interface PutOptions {
   signal: AbortSignal
   /** Stored with a file that expires. */
   note?: Readonly<Record<string, unknown>>
+  /** Owners, as `by` of the notes has them, who have half of the capacity together: for this file, too. */
+  sharing?: readonly string[] | undefined
 }
 
 export interface StoredFile {

@@ -188,6 +188,9 @@ export interface TopicStore {
   /** Ends a bulletin. `undone`: its notices wait again. @param withoutMedia their files are given up */
   settle(id: string, outcome: 'sent' | 'unknown' | 'undone', withoutMedia?: boolean): Promise<void>
 
+  /** Returns the ids of the uploads that notices name, and bulletins that are being sent. */
+  listFiles(): Promise<ReadonlySet<string>>
+
   /** Counts what ran out of time, and forgets what nothing depends on any more. @throws RowsFailedError */
   expire(): Promise<void>
 }

@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer'
 import { localZone } from '../config/time-zone.ts'
 import type { Call } from '../model/call.ts'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { firstSegments } from '../model/paths.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
@@ -75,11 +75,19 @@ export class Topics {
    * file, too.
    */
   async #stage(notice: Notice, call: Call): Promise<Notice> {
+    const { keepFile } = this.#ports
+    const { media } = notice
+    if (media?.path !== undefined || media?.data !== undefined)
+      return { ...notice, media: await keepFile(media, call) }
     const bytes = Buffer.from(notice.text)
-    const isLong = bytes.length > longestNotice
-    const { media = isLong ? textFileOf(bytes) : undefined } = notice
-    const isHere = media?.path !== undefined || media?.data !== undefined
-    return isHere ? { ...notice, media: await this.#ports.keepFile(media, call) } : notice
+    if (media || bytes.length <= longestNotice) return notice
+    try {
+      return { ...notice, media: await keepFile(textFileOf(bytes), call) }
+    } catch (error) {
+      // Its beginning and its end are in the message.
+      if (isSvcError(error) && error.code === 'rate_limited') return notice
+      throw error
+    }
   }
 
   /** Returns what a door needs to know of a topic; undefined where `accept` answers `not_found`. */

@@ -116,6 +116,45 @@ describe.each([
     expect(await t.place.open(id)).toBeUndefined()
   })
 
+  test('owners who share have half of the files and bytes, also while they are stored; others have the rest', async () => {
+    const t = await open(uploads)
+    const of = (by: string | undefined, text: string, place = t.place) =>
+      place.put(randomUUID(), stream(text), {
+        signal: never,
+        size: text.length,
+        note: { ...(by && { by }) },
+        sharing: by === undefined ? undefined : by === 'c' ? ['c'] : ['a', 'b'],
+      })
+    await of('a', 'x')
+    await of('b', 'y', t.other)
+    t.clock.at += 1100
+    for (const by of ['a', 'b']) expect(await failure(of(by, 'z'))).toMatchObject({ code: 'rate_limited' })
+    expect(await failure(of('c', 'z'.repeat(1501)))).toMatchObject({ code: 'rate_limited' })
+    await of('c', 'z')
+    await of(undefined, 'z')
+    const other = await open(uploads)
+    const begun = Promise.withResolvers<void>()
+    const endless = new ReadableStream<Uint8Array>(
+      {
+        pull() {
+          begun.resolve()
+          return new Promise(() => {})
+        },
+      },
+      { highWaterMark: 0 },
+    )
+    const stop = new AbortController()
+    const given = { size: 1400, note: { by: 'a' }, sharing: ['a'], signal: stop.signal }
+    const slow = failure(other.place.put(randomUUID(), endless, given))
+    await begun.promise
+    const more = () =>
+      other.place.put(randomUUID(), stream('x'.repeat(200)), { ...given, size: 200, signal: never })
+    expect(await failure(more())).toMatchObject({ code: 'rate_limited' })
+    stop.abort(new Error('enough'))
+    expect(await slow).toMatchObject({ message: 'enough' })
+    await more()
+  })
+
   test('uploads are limited in bytes and files; sent ones are removed for space; they expire', async () => {
     const t = await open(uploads)
     const first = await put(t.place, 'a'.repeat(1500))

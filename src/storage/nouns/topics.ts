@@ -137,6 +137,8 @@ export function insertTopic(
     ON CONFLICT (name) DO NOTHING`
 }
 
+type Media = Partial<NonNullable<Notice['media']>>
+
 /** The verbs of `expire` and `takeOver`, each for rows that have something to do with each other. */
 interface Steps {
   /** Some of each. `waiting`: notices whose time is over, by their topics. */
@@ -470,6 +472,13 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
         return Object.fromEntries(rows.map(({ count, name }) => [name, Number(count)]))
       },
 
+      *listFiles() {
+        const rows = yield* readAll<{ media: string }>(sql`SELECT media FROM notice WHERE media IS NOT NULL
+          UNION ALL SELECT media FROM bulletin WHERE state = 'sending'`)
+        const all = rows.flatMap(({ media }) => [JSON.parse(media) as Media | Media[]].flat())
+        return new Set(all.flatMap(({ upload_id }) => upload_id ?? []))
+      },
+
       *claim(bulletin: NewBulletin, version) {
         const { answers, doubts, id, media, missed, names, notices, priority, text, user_id } = bulletin
         const isFree = sql`NOT EXISTS (SELECT 1 FROM bulletin b WHERE ${ofBulletin(bulletin)} AND b.state = 'sending')`
@@ -604,6 +613,7 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
       readNotices: 'plain',
       listWaiting: 'plain',
       countWaiting: 'plain',
+      listFiles: 'plain',
       claim: 'write',
       listSending: 'plain',
       take: 'relaxed',

@@ -8,7 +8,14 @@ import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import { createByteCounter } from '../../platform/memory.ts'
 import { sqlStateOf } from '../../platform/postgres.ts'
 import { sql } from '../../platform/sql.ts'
-import type { MediaRules, MediaStore, OpenedStoredFile, PutOptions, StoredFile } from '../media-store.ts'
+import type {
+  MediaRules,
+  MediaStore,
+  NotedFile,
+  OpenedStoredFile,
+  PutOptions,
+  StoredFile,
+} from '../media-store.ts'
 import { type EngineContext, PgPart } from './part.ts'
 
 const chunkBytes = 256 * 1024
@@ -50,7 +57,8 @@ export class PgMediaStore extends PgPart implements MediaStore {
     try {
       signal.throwIfAborted()
       if (size !== undefined && size > limit) throw limitError(limit)
-      await this.#reserve(id, Math.min(size ?? maxStoredBytes, this.#rules.room?.largest ?? limit))
+      const reserved = Math.min(size ?? maxStoredBytes, this.#rules.room?.largest ?? limit)
+      await this.#reserve(id, reserved, options)
       isReserved = true
       const stored = await this.#storeChunks(id, reader, { ...options, limit })
       const now = this.clock.now()
@@ -128,23 +136,28 @@ export class PgMediaStore extends PgPart implements MediaStore {
    *
    * @throws SvcError `rate_limited`
    */
-  async #reserve(id: string, size: number): Promise<void> {
+  async #reserve(id: string, size: number, { note = {}, sharing }: PutOptions): Promise<void> {
     const { room } = this.#rules
     const now = this.clock.now()
-    const values = sql`${id}, ${this.#store}, ${size}::bigint, ${now}::bigint`
-    const columns = sql`INSERT INTO upload (id, store, reserved, begun_at)`
+    const noted = JSON.stringify({ by: note.by })
+    const values = sql`${id}, ${this.#store}, ${size}::bigint, ${now}::bigint, ${room && noted}`
+    const columns = sql`INSERT INTO upload (id, store, reserved, begun_at, note)`
     if (!room) {
       await this.db.run(sql`${columns} VALUES (${values})`)
       return
     }
-    const taken = sql`SELECT count(*) AS files, coalesce(sum(coalesce(size, reserved)), 0) AS bytes FROM upload
+    const own = sql`note::json ->> 'by' = ANY (${sharing}::text[])`
+    const all = sql`coalesce(size, reserved)`
+    const taken = sql`SELECT count(*) AS files, coalesce(sum(${all}), 0) AS bytes,
+        count(*) FILTER (WHERE ${own}) AS own_files, coalesce(sum(${all}) FILTER (WHERE ${own}), 0) AS own_bytes FROM upload
       WHERE store = ${this.#store}
         AND CASE WHEN size IS NULL THEN begun_at > ${now - staleFileMs} ELSE expires_at > ${now} END`
     for (;;) {
       const [, added] = await this.db.script([
         sql`SELECT pg_advisory_xact_lock(${roomLock})`,
         sql`${columns} SELECT ${values} FROM (${taken}) taken
-          WHERE files < ${room.files} AND bytes + ${size} <= ${room.bytes} RETURNING id`,
+          WHERE files < ${room.files} AND bytes + ${size} <= ${room.bytes} AND (${sharing === undefined}
+            OR own_files + 1 <= ${room.files / 2} AND own_bytes + ${size} <= ${room.bytes / 2}) RETURNING id`,
       ])
       if (added?.length === 1) return
       const [oldest] = this.#served
@@ -225,13 +238,14 @@ export class PgMediaStore extends PgPart implements MediaStore {
       ELSE begun_at < ${now - staleFileMs} AND (size IS NULL OR id <> ALL (${[...needed]}::text[])) END`)
   }
 
-  async removeWhere(isOver: (note: OpenedStoredFile['note']) => Promise<boolean>): Promise<void> {
-    const noted = await this.db.all<{ id: string; note: string }>(
-      sql`SELECT id, note FROM upload WHERE store = ${this.#store} AND note IS NOT NULL`,
+  async removeWhere(isOver: Parameters<MediaStore['removeWhere']>[0]): Promise<void> {
+    const noted = await this.db.all<NotedFile & { note: string }>(
+      sql`SELECT id, note, begun_at AS stored_at FROM upload
+        WHERE store = ${this.#store} AND note IS NOT NULL AND size IS NOT NULL`,
     )
     const over: string[] = []
-    for (const { id, note } of noted)
-      if (await isOver(JSON.parse(note) as OpenedStoredFile['note'])) over.push(id)
+    for (const { note, ...file } of noted)
+      if (await isOver(JSON.parse(note) as OpenedStoredFile['note'], file)) over.push(file.id)
     if (over.length > 0)
       await this.durably(() => this.db.run(sql`DELETE FROM upload WHERE id = ANY (${over}::text[])`))
   }

@@ -61,7 +61,7 @@ export class MediaFolder implements MediaStore {
     let size: number | undefined
     let settle: ((kept?: number) => void) | undefined
     try {
-      settle = await this.#quota?.reserve(id, options.size)
+      settle = await this.#quota?.reserve(id, options)
       const placed = await this.#store(id, body, options)
       size = placed.size
       return placed
@@ -146,14 +146,16 @@ export class MediaFolder implements MediaStore {
     )
   }
 
-  async removeWhere(isOver: (note: OpenedStoredFile['note']) => Promise<boolean>): Promise<void> {
-    const { mediaRoot, name } = this.#options
+  async removeWhere(isOver: Parameters<MediaStore['removeWhere']>[0]): Promise<void> {
+    const { lifeMs = 0, mediaRoot, name } = this.#options
     const folder = join(mediaRoot, name)
     for (const file of await readdir(folder).catch(() => [])) {
-      if (!file.endsWith('.json') || !isName.test(file.slice(0, -5))) continue
+      const id = file.slice(0, -5)
+      if (!file.endsWith('.json') || !isName.test(id)) continue
       const path = join(folder, file)
       const sidecar = parseSidecar(await readText(path))
-      if (!sidecar || !(await isOver(noteOf(sidecar)))) continue
+      if (!sidecar || !(await isOver(noteOf(sidecar), { id, stored_at: sidecar.expires_at - lifeMs })))
+        continue
       // The note goes first: without it the file cannot be opened.
       for (const one of [path, path.slice(0, -5)]) await rm(one, { force: true })
     }
@@ -212,6 +214,8 @@ interface KeptUpload {
   size: number
   /** Unix ms when it was stored. */
   at: number
+  /** Its owner; undefined while its note is not there, null without one. */
+  by: unknown
 }
 
 /** The folder is read at most this often, for the uploads of other processes. */
@@ -223,8 +227,8 @@ const unknownBytes = 64 * 1024 * 1024
 class UploadQuota {
   readonly #ports: QuotaPorts
   #kept = new Map<string, KeptUpload>()
-  /** Bytes reserved for uploads in progress in this process, by id. */
-  readonly #underWay = new Map<string, number>()
+  /** Bytes reserved for uploads in progress in this process, by id, and their owners. */
+  readonly #underWay = new Map<string, Pick<KeptUpload, 'size' | 'by'>>()
   /** Ids of uploads that a send used, oldest first. They are removed when space is needed. */
   readonly #usedBySend = new Set<string>()
   #look: { at: number; done: Promise<void> } | undefined
@@ -236,23 +240,28 @@ class UploadQuota {
   /**
    * Reserves space for an upload, before any of it is read. If there is none, removes uploads that were sent.
    *
-   * @param announced number of bytes, if it is known
+   * @param upload `size`: number of bytes, if it is known
    * @returns a function that ends the reservation; pass it the stored size, if the upload was stored
    * @throws SvcError `rate_limited`
    */
-  async reserve(id: string, announced = unknownBytes): Promise<(kept?: number) => void> {
+  async reserve(
+    id: string,
+    { note, sharing, size: announced = unknownBytes }: Pick<PutOptions, 'note' | 'sharing' | 'size'>,
+  ): Promise<(kept?: number) => void> {
     const size = Math.min(announced, this.#ports.room.largest)
     await this.#waitForFolder()
+    const isFull = () => !this.#fits(size) || (sharing !== undefined && !this.#fits(size, { sharing }))
     for (const sent of this.#usedBySend) {
-      if (this.#fits(size)) break
+      if (!isFull()) break
       await this.#drop(sent)
     }
-    if (!this.#fits(size)) throw this.#fullError(size)
-    this.#underWay.set(id, size)
+    if (isFull()) throw this.#fullError(size)
+    const by = note?.by ?? null
+    this.#underWay.set(id, { size, by })
     return kept => {
       this.#underWay.delete(id)
       if (kept === undefined) this.#kept.delete(id)
-      else this.#kept.set(id, { size: kept, at: this.#ports.clock.now() })
+      else this.#kept.set(id, { size: kept, at: this.#ports.clock.now(), by })
     }
   }
 
@@ -261,19 +270,26 @@ class UploadQuota {
     this.#usedBySend.add(id)
   }
 
-  #fits(size: number, { others = true } = {}): boolean {
+  /** @param sharing owners: whether it fits into their share */
+  #fits(
+    size: number,
+    { others = true, sharing }: { others?: boolean; sharing?: readonly string[] } = {},
+  ): boolean {
     let [count, bytes] = [1, size]
+    const isCounted = ({ by }: Pick<KeptUpload, 'by'>) => sharing?.includes(by as string) !== false
     for (const [id, kept] of this.#kept) {
-      if (this.#underWay.has(id)) continue
+      if (this.#underWay.has(id) || !isCounted(kept)) continue
       count += 1
       bytes += kept.size
     }
     for (const [id, claimed] of others ? this.#underWay : []) {
+      if (!isCounted(claimed)) continue
       count += 1
-      bytes += Math.max(claimed, this.#kept.get(id)?.size ?? 0)
+      bytes += Math.max(claimed.size, this.#kept.get(id)?.size ?? 0)
     }
     const { room } = this.#ports
-    return count <= room.files && bytes <= room.bytes
+    const parts = sharing ? 2 : 1
+    return count <= room.files / parts && bytes <= room.bytes / parts
   }
 
   #fullError(size: number): SvcError {
@@ -306,8 +322,13 @@ class UploadQuota {
     const kept = new Map<string, KeptUpload>()
     for (const name of await readdir(folder).catch(() => [])) {
       if (name.endsWith('.json')) continue
-      const found = await lstat(join(folder, name)).catch(() => undefined)
-      if (found) kept.set(name, { size: found.size, at: found.mtimeMs })
+      const path = join(folder, name)
+      const found = await lstat(path).catch(() => undefined)
+      if (!found) continue
+      const known = this.#kept.get(name)?.by
+      const sidecar = known === undefined ? parseSidecar(await readText(`${path}.json`)) : undefined
+      const by = known ?? (sidecar && (sidecar.by ?? null))
+      kept.set(name, { size: found.size, at: found.mtimeMs, by })
     }
     this.#kept = kept
     for (const id of this.#usedBySend) if (!kept.has(id)) this.#usedBySend.delete(id)
