@@ -17,6 +17,7 @@ import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { parsePrincipal } from '../model/principal.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
+import { shares } from '../model/shares.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import { requestPermits as permits } from '../platform/permits.ts'
 import { type Runtime, withLogName } from '../platform/runtime.ts'
@@ -45,8 +46,6 @@ import { Backups } from './backups.ts'
 import type { Directory, GatewayOptions } from './foundations.ts'
 import type { createTargetResolver } from './meant.ts'
 
-/** Maximum logins in progress, if the runtime's limit of parallel requests allows it. */
-const maxPendingLogins = 2000
 /** Longest wait of a send for its slot. */
 const sendPatienceMs = 30_000
 
@@ -91,7 +90,7 @@ export function openAccounts(
   runtime: Runtime,
 ) {
   const most = () => ({
-    pending: Math.min(permits.logins.size, maxPendingLogins),
+    pending: Math.min(permits.logins.size, shares.codes.most),
     sessions: pollingRole.role === 'poller' ? permits.polls.size : Number.POSITIVE_INFINITY,
   })
   const isKeyOver = createKeyCheck(store, runtime.clock)

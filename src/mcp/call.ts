@@ -23,6 +23,7 @@ import { findSystemUser } from '../platform/process.ts'
 import { maxWaitOf } from '../server/behind-proxy.ts'
 import { callerAddressOf, requestIdOf } from '../server/caller.ts'
 import { InterfaceCall } from '../server/http-call.ts'
+import { countedBy } from '../server/open-calls.ts'
 import { readsStream } from './accept.ts'
 import type { McpContext } from './context.ts'
 import type { QuestionTickets } from './questions.ts'
@@ -182,7 +183,7 @@ export class McpCall extends InterfaceCall {
     }
     this.#byResult.required = {
       inputRequests: { [field]: inputRequired.elicit(form) },
-      ...(about !== undefined && { requestState: tickets.createTicket(about) }),
+      ...(about !== undefined && { requestState: tickets.createTicket(about, countedBy(this.by)) }),
     }
     throw badArgument(field, 'the person has to answer first')
   }

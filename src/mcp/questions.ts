@@ -5,15 +5,13 @@
  * the state and stores nothing, so it cannot detect that a yes is used twice.
  */
 import { createHash, randomBytes } from 'node:crypto'
+import { shares } from '../model/shares.ts'
 
 /** How long a ticket is valid, in milliseconds. */
 const ticketLifetimeMs = 10 * 60_000
-/** Maximum number of open questions. The oldest are dropped first. */
-const maxTickets = 1000
-
 export class QuestionTickets {
   /** Ticket → digest of the arguments, and until when the ticket is valid. In the order of the questions. */
-  readonly #open = new Map<string, { about: string; until: number }>()
+  readonly #open = new Map<string, { about: string; until: number; caller: unknown }>()
   readonly #now: () => number
 
   /** @param now monotonic clock in milliseconds */
@@ -23,15 +21,19 @@ export class QuestionTickets {
 
   /**
    * Creates a ticket for a question about these arguments. `parse` has put their keys into the order of the
-   * schema.
+   * schema. If there are too many, the oldest is dropped: of the caller, if those of the caller are too many.
    */
-  createTicket(about: unknown): string {
+  createTicket(about: unknown, caller?: unknown): string {
     for (const [ticket, { until }] of this.#open) {
-      if (until > this.#now() && this.#open.size < maxTickets) break
+      if (until > this.#now()) break
       this.#open.delete(ticket)
     }
+    const { each, most } = shares.mcpQuestions
+    const own = caller ? [...this.#open].filter(([, one]) => one.caller === caller) : []
+    const [oldest] = own.length >= each ? own : this.#open.size >= most ? this.#open : []
+    if (oldest) this.#open.delete(oldest[0])
     const ticket = randomBytes(24).toString('base64url')
-    this.#open.set(ticket, { about: digestOf(about), until: this.#now() + ticketLifetimeMs })
+    this.#open.set(ticket, { about: digestOf(about), until: this.#now() + ticketLifetimeMs, caller })
     return ticket
   }
 

@@ -16,6 +16,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
+import { shares } from '../model/shares.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Tasks } from '../platform/tasks.ts'
@@ -57,8 +58,7 @@ const defaultIdleMs = 30 * 60_000
  * sessions of the process; one takes about 60 KB.
  */
 const maxIdleOfCaller = 250
-const maxOfCaller = 1000
-const maxSessions = 3000
+const { each: maxOfCaller, most: maxSessions } = shares.mcpSessions
 /** How many ids of sessions that clients have ended are remembered. */
 const maxEnded = 10_000
 const sweepEveryMs = 30_000

@@ -11,6 +11,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import type { Principal } from '../model/principal.ts'
+import { shares } from '../model/shares.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
 import { beginStream } from '../server/limits.ts'
@@ -23,8 +24,7 @@ const keepAliveMs = 15_000
  * Maximum number of open streams: of one caller (`countedAs`), so that it cannot use up the streams of other
  * callers, and in all.
  */
-const maxOfCaller = 1000
-const maxStreams = 3000
+const { each: maxOfCaller, most: maxStreams } = shares.mcpStreams
 
 /** Creates the server of one connection. */
 export type CreateSseServer = (

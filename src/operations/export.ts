@@ -1,12 +1,16 @@
 /** The operation that hands out stored messages as one file: JSON lines, or a page for people. */
 import { Buffer } from 'node:buffer'
 import { type Static, Type } from '@sinclair/typebox'
+import { topOf } from '../access/usage.ts'
 import { localZone } from '../config/time-zone.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { WalkFilter } from '../gateway/history.ts'
+import type { Grant } from '../model/access.ts'
+import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
+import { shares } from '../model/shares.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import { toJsonLine } from '../platform/escape-controls.ts'
 import { followSignal } from '../platform/signals.ts'
@@ -16,16 +20,14 @@ import { readerOf } from './export-texts.ts'
 import { defineOperation } from './operation.ts'
 import { Time } from './schema.ts'
 
-/** Exports that may be read at the same time in a process: each holds a page of messages and a media file. */
-const maxOpen = 4
 /** Texts are collected until they are this long. */
 const blockCharacters = 32 * 1024
 
 /** A reader that reads nothing for this time ends the export. */
 const readerMs = 5 * 60_000
 
-/** Exports of this process that are being read. */
-const open = new Set<AbortController>()
+/** Exports of this process that are being read, with the keys of their callers. */
+const open = new Map<AbortController, Grant | undefined>()
 
 /** A file that is made while it is read. Read the stream to its end, or cancel it. */
 export interface OpenedExport {
@@ -99,10 +101,13 @@ export const exportMessages = defineOperation({
 async function openExport(
   gateway: Gateway,
   { format = 'jsonl', ...input }: Static<typeof ExportInput>,
-  { signal }: { readonly signal: AbortSignal },
+  { by, signal }: Pick<Call, 'by' | 'signal'>,
 ): Promise<OpenedExport> {
-  if (open.size >= maxOpen)
-    throw new SvcError('rate_limited', `${maxOpen} exports run already`, {
+  const key = by.grant && topOf(by.grant)
+  const own = [...open.values()].filter(one => key !== undefined && one === key).length
+  const most = shares.exports[own >= shares.exports.each ? 'each' : 'most']
+  if (own >= most || open.size >= most)
+    throw new SvcError('rate_limited', `${most} exports run already`, {
       retryAfter: 10,
       hint: 'Try again when one of them has ended.',
     })
@@ -126,7 +131,7 @@ async function openExport(
   }
   const erasures = await gateway.people.countErasures()
   async function* blocks(): AsyncGenerator<Uint8Array, void> {
-    open.add(stop)
+    open.set(stop, key)
     try {
       for await (const text of joinTexts(texts())) {
         // The reader may have taken minutes for the last block, and a user may have been erased since.

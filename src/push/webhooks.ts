@@ -8,6 +8,7 @@ import { badArgument, isSvcError, SvcError, withFieldNames } from '../model/erro
 import type { Message } from '../model/message.ts'
 import { formatPrincipal, keyIdOf, type Principal, parsePrincipal, scopeOf } from '../model/principal.ts'
 import { flag, integer, optional, text } from '../model/shapes.ts'
+import { shares } from '../model/shares.ts'
 import {
   type AddedWebhook,
   type EventStart,
@@ -64,8 +65,6 @@ export const WebhookTest = Type.Object({
 })
 export type WebhookTest = Static<typeof WebhookTest>
 
-/** Maximum number of endpoints. A key and those that share its bounds have half of them at most. */
-const maxWebhooks = 100
 /** Maximum characters of a URL as it is stored. Encoding turns one non-ASCII character into nine. */
 const maxUrlLength = 2000
 /** Maximum characters of a header's name. */
@@ -174,8 +173,8 @@ export class Webhooks {
     const maker = keyOfMaker(webhook.made_by)
     const family = maker === undefined ? undefined : await this.#ports.familyOf(maker)
     const own = all.filter(({ made_by }) => family?.has(keyOfMaker(made_by) ?? ''))
-    const isFull = all.length >= maxWebhooks
-    const most = isFull ? maxWebhooks : maxWebhooks / 2
+    const isFull = all.length >= shares.webhooks.most
+    const most = shares.webhooks[isFull ? 'most' : 'each']
     if (isFull || own.length >= most)
       throw badArgument('url', `there are ${most} webhooks already, which is the maximum`, {
         details: { most },

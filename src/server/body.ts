@@ -3,7 +3,11 @@ import { Buffer } from 'node:buffer'
 import { parseLossless } from '../ilink/lossless.ts'
 import { createBadJsonError } from '../model/bad-json.ts'
 import { invalidArguments, SvcError, type SvcErrorOptions } from '../model/error.ts'
+import { owner } from '../model/principal.ts'
+import { SharedRoom, shares } from '../model/shares.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
+import { callerAddressOf, principalOf } from './caller.ts'
+import { countedBy } from './open-calls.ts'
 
 /** Maximum size of a body, and advice for a caller that exceeds it. */
 export interface BodyLimit extends Pick<SvcErrorOptions, 'hint' | 'next'> {
@@ -106,34 +110,51 @@ export function rejectCompressed(headers: Headers): void {
 
 /** A body fails if no bytes come for this time. A body of at most `smallBytes` has this time in total. */
 const stallTimeoutMs = 60_000
+/** The same of a caller who has proved nothing. */
+const unprovenTimeoutMs = 10_000
 const smallBytes = 64 * 1024
 
-/** Maximum bytes of all large bodies that are in memory, for all services of the process. */
-const maxHeldBytes = 96 * 1024 * 1024
+/** Whether nobody knows who makes a request. At doors that note no caller, all callers are the owner. */
+const isUnproven = (request: Request): boolean => principalOf(request)?.kind === 'open'
 
-/** Counts the bytes of large bodies in memory. */
-class HeldBytes {
-  readonly #bytes = new WeakMap<Request, number>()
-  #total = 0
+/** Counts what requests take of bounds that all callers share, by their callers. */
+class HeldRoom {
+  readonly #rooms: Readonly<Record<'proven' | 'unproven', SharedRoom>>
+  readonly #taken = new WeakMap<Request, { room: SharedRoom; caller: unknown; amount: number }>()
 
-  add(request: Request, bytes: number): void {
-    if (this.#total + bytes > maxHeldBytes)
+  constructor(unproven: SharedRoom, proven = unproven) {
+    this.#rooms = { proven, unproven }
+  }
+
+  take(request: Request, amount: number): void {
+    const by = principalOf(request) ?? owner
+    const {
+      room,
+      caller,
+      amount: before,
+    } = this.#taken.get(request) ?? {
+      room: isUnproven(request) ? this.#rooms.unproven : this.#rooms.proven,
+      caller: countedBy(by, () => callerAddressOf(request)),
+      amount: 0,
+    }
+    if (!room.take(caller, amount, by.kind !== 'open' && !by.grant))
       throw new SvcError('rate_limited', 'Too many large bodies are being processed', {
         hint: 'Try again in a moment.',
         next: { action: 'upload' },
         retryAfter: 2,
       })
-    this.#total += bytes
-    this.#bytes.set(request, (this.#bytes.get(request) ?? 0) + bytes)
+    this.#taken.set(request, { room, caller, amount: before + amount })
   }
 
   release(request: Request): void {
-    this.#total -= this.#bytes.get(request) ?? 0
-    this.#bytes.delete(request)
+    const { amount, caller, room } = this.#taken.get(request) ?? {}
+    this.#taken.delete(request)
+    room?.giveBack(caller, amount ?? 0)
   }
 }
 
-const heldBytes = new HeldBytes()
+const heldBytes = new HeldRoom(new SharedRoom(shares.unprovenBytes), new SharedRoom(shares.bodies))
+const unprovenBodies = new HeldRoom(new SharedRoom(shares.unprovenBodies))
 
 /** Releases the bytes that were read of a request. You may call it twice. */
 export const releaseBody = (request: Request): void => heldBytes.release(request)
@@ -185,21 +206,30 @@ export async function checkShape(text: string): Promise<void> {
  *
  * @throws SvcError `payload_too_large`; `rate_limited`; `invalid_arguments` if no more bytes come
  */
-export function readBodyBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
-  const announced = request.headers.get('content-length')
-  if (announced !== null && !(Number(announced) <= limit.maxBytes))
-    return Promise.reject(tooLargeError(limit))
-  // The server cuts a body at its announced length. Watch only a body without a length, or a long one.
-  return announced !== null && Number(announced) <= smallBytes
-    ? bodyDeadlines.withDeadline(request.arrayBuffer(), stallTimeoutMs)
-    : readWatched(request, limit)
+export async function readBodyBytes(request: Request, limit: BodyLimit): Promise<Uint8Array | ArrayBuffer> {
+  checkContentLength(request.headers, limit)
+  if (!isUnproven(request)) return await readWithin(request, limit, stallTimeoutMs)
+  unprovenBodies.take(request, 1)
+  try {
+    return await readWithin(request, limit, unprovenTimeoutMs)
+  } finally {
+    unprovenBodies.release(request)
+  }
 }
 
-async function readWatched(request: Request, limit: BodyLimit): Promise<Uint8Array> {
+function readWithin(request: Request, limit: BodyLimit, withinMs: number): Promise<Uint8Array | ArrayBuffer> {
+  const announced = request.headers.get('content-length')
+  // The server cuts a body at its announced length. Watch only a body without a length, or a long one.
+  return announced !== null && Number(announced) <= smallBytes
+    ? bodyDeadlines.withDeadline(request.arrayBuffer(), withinMs)
+    : readWatched(request, limit, withinMs)
+}
+
+async function readWatched(request: Request, limit: BodyLimit, withinMs: number): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
-  for await (const chunk of limitStream(request.body, limit)) {
-    heldBytes.add(request, chunk.length)
+  for await (const chunk of limitStream(request.body, limit, { withinMs })) {
+    heldBytes.take(request, chunk.length)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks)

@@ -3,6 +3,7 @@ import { Buffer } from 'node:buffer'
 import type { Keys } from '../access/keys.ts'
 import { SvcError } from '../model/error.ts'
 import { keyIdOf, owner, type Principal } from '../model/principal.ts'
+import { ownBounds } from '../model/shares.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Peer } from '../platform/serve.ts'
@@ -14,7 +15,7 @@ import { queryOf } from './paths.ts'
 const eventsPath = '/events'
 const linkLifetimeMs = 60_000
 /** Maximum of the links of each key, and of all other callers, in each process. */
-const maxLinks = 1000
+const maxLinks = ownBounds.eventLinks
 
 /** The parameters of a stream. */
 type StreamParameters = Readonly<Record<string, string>>

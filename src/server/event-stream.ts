@@ -1,11 +1,6 @@
 /** Server-sent event streams, and the memory limit for the unread bytes of all of them. */
+import { shares } from '../model/shares.ts'
 import { jsonAnswer } from './route.ts'
-
-/**
- * Maximum unread bytes in all streams of this process. Beyond it, the readers that read nothing for the
- * longest time are disconnected.
- */
-const maxTotalUnread = 64 * 1024 * 1024
 
 /** Reports the unread bytes of one reader to the total of all readers. */
 export interface EventBacklog {
@@ -66,7 +61,7 @@ export class Backlogs {
 }
 
 /** The backlogs of all services of the process. */
-export const backlogs = new Backlogs(maxTotalUnread)
+export const backlogs = new Backlogs(shares.unread.most)
 
 /** The output to one reader. */
 export interface Outlet {

@@ -21,7 +21,7 @@ import { invoke } from '../operations/gate.ts'
 import { acceptNotices, maxFileBytes, type SentNotice } from '../operations/notices.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { authorizationOf, type Guard, type Identity } from './auth.ts'
-import { readBodyBytes, rejectCompressed, releaseBody } from './body.ts'
+import { checkContentLength, readBodyBytes, rejectCompressed, releaseBody } from './body.ts'
 import { noteCaller, principalOf } from './caller.ts'
 import { HttpCall } from './http-call.ts'
 import { githubEvent } from './notify/forges.ts'
@@ -41,7 +41,7 @@ import {
 
 /** A form or JSON may have files in base64, which take a third more. */
 const maxBodyBytes = Math.ceil((maxFileBytes * 4) / 3) + 1024 * 1024
-/** Limit of a body whose sender is known by its signature, so that it has to be read first. */
+/** Limit of a body whose sender is known by its signature, for which it has to be read. */
 const maxSignedBytes = 4 * 1024 * 1024
 
 const door = '/notify'
@@ -127,11 +127,12 @@ const wrongSignatureError = () =>
     hint: 'Give the webhook the secret of svc topic change <name> --secret.',
   })
 
-/** Reads the body of a request. @throws SvcError `payload_too_large`, `rate_limited`, `unsupported_media_type` */
-async function readSent(request: Request, query: Query, maxBytes = maxBodyBytes): Promise<ReadBody> {
+const sentLimit = (maxBytes: number) => ({ maxBytes, hint: 'Send a smaller file.' })
+
+/** Reads the body of a request. @throws SvcError `payload_too_large`, `rate_limited` */
+async function readSent(request: Request, query: Query, maxBytes: number): Promise<ReadBody> {
   const { headers } = request
-  rejectCompressed(headers)
-  const bytes = new Uint8Array(await readBodyBytes(request, { maxBytes, hint: 'Send a smaller file.' }))
+  const bytes = new Uint8Array(await readBodyBytes(request, sentLimit(maxBytes)))
   usageOf(principalOf(request))?.countBytes(bytes.length)
   return readBodyForm({ headers, query }, bytes, parseLossless)
 }
@@ -178,19 +179,19 @@ async function answerSender(
     if (isHead(request)) throw new SvcError('method_not_allowed', 'HEAD sends nothing')
     if (request.method === 'GET' && !isWord && !isSaid(query))
       throw badArgument('message', 'expected the text in the query or the body')
+    // What the headers say is judged the same for every name.
+    const maxBytes = isSigned ? maxSignedBytes : maxBodyBytes
+    rejectCompressed(request.headers)
+    checkContentLength(request.headers, sentLimit(maxBytes))
     if (isSigned && !hasTopic) throw wrongSignatureError()
-    // A body that is signed is read first, so that nobody learns from the answer which topics have a secret.
-    const isFirst = named === undefined || isSigned
-    const early = isFirst
-      ? await readSent(request, query, isSigned ? maxSignedBytes : maxBodyBytes)
-      : undefined
+    const early = named === undefined ? await readSent(request, query, maxBytes) : undefined
     const topic = named ?? textAt(early?.json, 'topic')
     if (!topicForm.test(topic))
       throw badArgument('topic', 'expected the JSON of ntfy, or the name of a topic in the address')
     let notices: ReadNotices | undefined
     const read = async ({ secret, ...about }: TopicForDoor) => {
       if (isSigned && !secret) throw wrongSignatureError()
-      const body = early ?? (await readSent(request, query))
+      const body = early ?? (await readSent(request, query, maxBytes))
       if (isSigned && !hasSignature(request, body.bytes, secret ?? '')) throw wrongSignatureError()
       notices = readNotices({ headers: request.headers, query }, body, about, named === undefined)
       return notices.notices

@@ -10,6 +10,7 @@
 import { topOf } from '../access/usage.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
+import { ownBounds } from '../model/shares.ts'
 import { networkOf } from '../platform/address.ts'
 import { formatCount } from '../platform/format.ts'
 
@@ -19,7 +20,7 @@ import { formatCount } from '../platform/format.ts'
  */
 const [startsPerRound, startsAfterLongRound, longRoundMs] = [8, 2, 15]
 /** The bound of a key, besides the long polls and streams of `--max-open`, and of an address. */
-const maxOpen = 200
+const maxOpen = ownBounds.openCalls
 /** The bound of the owner, whose programs may have a waiting call for each of some thousand accounts. */
 const maxOpenOfOwner = 10_000
 
@@ -99,18 +100,22 @@ class OpenCalls {
 const ofCallers = new WeakMap<object, OpenCalls>()
 const ofAddresses = new Map<string, OpenCalls>()
 
-/** Returns the open calls of a caller. @param address called for callers who are known by nothing else */
+/** Returns what a caller is counted by. @param address called for callers who are known by nothing else */
+export const countedBy = (by: Principal, address?: () => string | undefined): object | string =>
+  by.kind === 'open' ? networkOf(address?.() ?? '') : by.grant ? topOf(by.grant) : by
+
+/** Returns the open calls of a caller. @param address as for `countedBy` */
 export function openCallsOf(by: Principal, address?: () => string | undefined): OpenCalls {
-  if (by.kind === 'open') {
-    const key = networkOf(address?.() ?? '')
+  const key = countedBy(by, address)
+  if (typeof key === 'string') {
     const known = ofAddresses.get(key) ?? new OpenCalls(maxOpen, () => ofAddresses.delete(key))
     ofAddresses.set(key, known)
     return known
   }
-  const top = by.grant && topOf(by.grant)
-  const known = ofCallers.get(top ?? by)
+  const known = ofCallers.get(key)
   if (known) return known
-  const calls = new OpenCalls(top ? maxOpen + (top.limits?.open ?? 0) : maxOpenOfOwner)
-  ofCallers.set(top ?? by, calls)
+  const open = by.grant && topOf(by.grant).limits?.open
+  const calls = new OpenCalls(by.grant ? maxOpen + (open ?? 0) : maxOpenOfOwner)
+  ofCallers.set(key, calls)
   return calls
 }

@@ -15,6 +15,7 @@
 import { hasMessage, isInScope, type Scope } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
 import type { SentStatus } from '../model/message.ts'
+import { ownBounds } from '../model/shares.ts'
 
 export type EventType =
   | 'message.received'
@@ -92,7 +93,7 @@ export interface EventPage {
 }
 
 /** Maximum number of readers of a kind, events or messages, of a key and those that share its bounds (`familyOf`). */
-export const maxReaders = 1000
+export const maxReaders: number = ownBounds.readers
 /** A reader that was idle for this long may lose its position to another reader. */
 export const readerIdleMs = 7 * 24 * 60 * 60_000
 

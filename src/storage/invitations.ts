@@ -64,9 +64,6 @@ export function invitationStatusOf(one: StoredInvitation, now: number): Invitati
   return one.expires_at <= now ? 'expired' : 'active'
 }
 
-/** Maximum number of active invitations. A key and those that share its bounds (`familyOf`) have half of them at most. */
-export const maxInvitations = 1000
-
 export const tooManyInvitationsError = (most: number): SvcError =>
   badArgument('name', `there are ${most} active invitations already, which is the maximum`, {
     details: { most },
@@ -82,7 +79,7 @@ export interface InvitationStore {
 
   findByHash(hash: string): Promise<StoredInvitation | undefined>
 
-  /** @throws SvcError `invalid_arguments` if there are `maxInvitations`; `forbidden` if the key that makes it was revoked */
+  /** @throws SvcError `invalid_arguments` if there are too many (`shares.invitations`); `forbidden` if the key that makes it was revoked */
   add(invitation: NewInvitation): Promise<void>
 
   /** Ends an invitation: from then on nobody joins by it. @returns whether it was not revoked before */

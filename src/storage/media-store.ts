@@ -8,6 +8,7 @@
  * file.
  */
 import type { SteadyFile } from '../model/media.ts'
+import { shares } from '../model/shares.ts'
 
 export interface MediaStore {
   /**
@@ -58,12 +59,11 @@ export interface MediaRules {
 const dayMs = 24 * 60 * 60_000
 /** All uploads together may be this many times as large as the largest allowed file. */
 const quotaTimes = 4
-const maxUploads = 1000
 
 /** Returns the rules for uploads, by the bytes of the largest one. */
 export const uploadRulesOf = (largest: number): MediaRules => ({
   lifeMs: dayMs,
-  room: { files: maxUploads, bytes: largest * quotaTimes, largest },
+  room: { files: shares.uploads.most, bytes: largest * quotaTimes, largest },
 })
 
 export interface PutOptions {

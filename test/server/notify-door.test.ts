@@ -229,6 +229,27 @@ test('GitHub proves itself by its signature alone', async () => {
   )
 })
 
+test('a body with a signature is read only for a topic with a secret, and slow ones hold up nobody with a key', async () => {
+  await using door = await openDoor({ token })
+  const KEY = await door.key()
+  const slow = (topic: string) =>
+    `POST /notify/${topic} HTTP/1.1\r\nhost: localhost\r\nx-github-event: star\r\ncontent-length: 4000000\r\n` +
+    `x-hub-signature-256: sha256=${'0'.repeat(64)}\r\n\r\n${'x'.repeat(100_000)}`
+  for (const topic of ['work', 'garden', ''])
+    expect(await raw(door.rest.server, slow(topic))).toStartWith('HTTP/1.1 401')
+  // The first to be refused says that the share is used up.
+  const held: Promise<string>[] = []
+  for (let nth = 0; nth < 60; nth++) held.push(raw(door.rest.server, slow('home')))
+  expect(await Promise.race(held)).toStartWith('HTTP/1.1 429')
+  const body = JSON.stringify({ text: 'x'.repeat(900_000) })
+  const headers = { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' }
+  expect((await door.send('/notify/home', { body, headers })).status).toBe(200)
+  const answers = await Promise.all(held)
+  expect(new Set(answers.map(answer => answer.slice(0, 12)))).toEqual(
+    new Set(['HTTP/1.1 429', 'HTTP/1.1 422']),
+  )
+})
+
 test('web pages do not send, whatever they know', async () => {
   await using door = await openDoor()
   for (const headers of [

@@ -1,7 +1,8 @@
 /** What every engine must do for invitations (`src/storage/invitations.ts`), and for logins that come by one. */
 import { expect, test } from 'bun:test'
 import type { BotInfo } from '../../src/model/session.ts'
-import { maxInvitations, type NewInvitation } from '../../src/storage/invitations.ts'
+import { shares } from '../../src/model/shares.ts'
+import type { NewInvitation } from '../../src/storage/invitations.ts'
 import type { StoredLogin } from '../../src/storage/logins.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
@@ -218,7 +219,7 @@ test('a key and those below it have half of the active ones', async () => {
   await using t = await openSqlite()
   const key = { hash: 'aa', grant: { rights: [] }, can: [], created_at: 1 }
   await t.store.keys.add({ ...key, id: 'top', name: 'top', made_by: 'owner' })
-  for (let nth = 0; nth < maxInvitations / 2; nth++)
+  for (let nth = 0; nth < shares.invitations.each; nth++)
     await t.store.invitations.add(invitation(`i${nth}`, { made_by: 'key:top' }))
   const more = t.store.invitations.add(invitation('more', { made_by: 'key:top' }))
   expect(await failure(more)).toMatchObject({ code: 'invalid_arguments' })

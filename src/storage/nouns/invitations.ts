@@ -1,20 +1,19 @@
 /** Invitations, and the uses of each. */
 import type { JoinedSession } from '../../model/event.ts'
+import { shares } from '../../model/shares.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import {
   type InvitationStore,
   invitationStatusOf,
   type Joining,
   type JoinOutcome,
-  maxInvitations,
   type StoredInvitation,
   tooManyInvitationsError,
 } from '../invitations.ts'
-import { familyOf, keyOfMaker } from '../keys.ts'
 import { changes, type Noun, type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
 import { defaultTopicSettings } from '../topics.ts'
 import { createAuditLines } from './audit.ts'
-import { refuseRevoked } from './keys.ts'
+import { findExceeded, refuseRevoked } from './keys.ts'
 import { insertTopic } from './topics.ts'
 
 /** Maximum number of invitations removed in one step. */
@@ -119,13 +118,8 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
       const now = clock.now()
       const all = yield* select(sql`WHERE revoked_at IS NULL AND expires_at > ${now}`)
       const active = all.filter(other => invitationStatusOf(other, now) === 'active')
-      const maker = keyOfMaker(one.made_by)
-      const keys = yield* readAll<{ id: string; made_by: string }>(sql`SELECT id, made_by FROM access_key`)
-      const family = maker === undefined ? undefined : familyOf(keys, maker)
-      const own = active.filter(({ made_by }) => family?.has(keyOfMaker(made_by) ?? ''))
-      const isFull = active.length >= maxInvitations
-      if (isFull || own.length >= maxInvitations / 2)
-        throw tooManyInvitationsError(isFull ? maxInvitations : maxInvitations / 2)
+      const most = yield* findExceeded(shares.invitations, active, one.made_by)
+      if (most !== undefined) throw tooManyInvitationsError(most)
       yield* write(
         ...held,
         sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, uses, inviter, topic, made_by,

@@ -70,6 +70,24 @@ export function* refuseRevoked(dialect: Dialect, made_by: string | undefined): R
   return dialect.expect(sql`(${isRevoked}${dialect.holding('access_key')}) IS NOT TRUE`)
 }
 
+/**
+ * Returns how many there may be, if one more is too many: for all, or for the key of its maker with those that share its bounds.
+ *
+ * @param all those that there are
+ */
+export function* findExceeded(
+  share: Readonly<Record<'most' | 'each', number>>,
+  all: readonly { made_by: string }[],
+  made_by: string,
+): Routine<number | undefined> {
+  if (all.length >= share.most) return share.most
+  const maker = keyOfMaker(made_by)
+  if (maker === undefined) return undefined
+  const family = familyOf(yield* readAll<MadeRow>(sql`SELECT id, made_by FROM access_key`), maker)
+  const own = all.filter(one => family.has(keyOfMaker(one.made_by) ?? ''))
+  return own.length >= share.each ? share.each : undefined
+}
+
 export function createKeys(context: NounContext): Noun<Keys> {
   const { clock, dialect, keyChanges } = context
   const list = (rest: Sql): Routine<KeyRow[]> =>

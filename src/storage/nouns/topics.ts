@@ -1,5 +1,6 @@
 /** Topics, notices and bulletins. Each write of the notices of a topic raises its revision, on which others rest. */
 import { badArgument } from '../../model/error.ts'
+import { shares } from '../../model/shares.ts'
 import type { Notice, Priority } from '../../model/topic.ts'
 import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
@@ -49,9 +50,8 @@ import {
   type TopicStore,
   type UnreadWords,
 } from '../topics.ts'
-import { refuseRevoked } from './keys.ts'
+import { findExceeded, refuseRevoked } from './keys.ts'
 
-const mostTopics = 1000
 /** A bulletin that may not have arrived is named in a later one for so long. */
 const keptBulletinsMs = 7 * 24 * 60 * 60_000
 const expiredAtOnce = 1000
@@ -373,9 +373,10 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
         const held = yield* refuseRevoked(dialect, topic.made_by)
         yield* context.rejectErased(topic.user_id)
         const session = yield* context.ensureSession(topic.session)
-        const count = yield* readFirst<{ count: number }>(sql`SELECT count(*) AS count FROM topic`)
-        if (Number(count!.count) >= mostTopics)
-          throw badArgument('name', `there are ${mostTopics} topics already, which is the maximum`)
+        const all = yield* readAll<{ made_by: string }>(sql`SELECT made_by FROM topic`)
+        const most = yield* findExceeded(shares.topics, all, topic.made_by)
+        if (most !== undefined)
+          throw badArgument('name', `there are ${most} topics already, which is the maximum`)
         const added = yield* changes(
           ...held,
           sql`${insertTopic(context, topic, sql`${session}`)} RETURNING id`,

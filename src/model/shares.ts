@@ -1,0 +1,78 @@
+/**
+ * Every bound that all callers share, and how much of it one of them may take: a key with the keys that it made (`familyOf`),
+ * the signature of a topic, or, of callers who have proved nothing, a network. The owner, who makes the keys, has the rest.
+ * `test/server/shares.test.ts` fails for one that a greedy caller uses up.
+ */
+interface Share {
+  readonly most: number
+  readonly each: number
+}
+
+const half = (most: number): Share => ({ most, each: most / 2 })
+const mebibyte = 1024 * 1024
+
+export const shares = {
+  /** Bytes of large bodies in memory, for all services of the process. */
+  bodies: half(96 * mebibyte),
+  /** The same of callers who have proved nothing, and the number of their bodies that are being read. */
+  unprovenBytes: half(8 * mebibyte),
+  unprovenBodies: half(64),
+  /** Files that wait for their send; of their bytes, too. */
+  uploads: half(1000),
+  /** Logins in progress; fewer where the runtime has fewer requests. Invitations have half of them, and each a quarter. */
+  codes: half(2000),
+  webhooks: half(100),
+  topics: half(1000),
+  invitations: half(1000),
+  /** Exports that are read at the same time in a process: each holds a page of messages and a media file. */
+  exports: half(4),
+  /** MCP: sessions, streams of the older transport, and questions that wait for a person. */
+  mcpSessions: { most: 3000, each: 1000 },
+  mcpStreams: { most: 3000, each: 1000 },
+  mcpQuestions: half(1000),
+  /** Unread bytes of all streams. Beyond it, those that read nothing for longest end: who reads is not disturbed. */
+  unread: { most: 64 * mebibyte, each: 64 * mebibyte },
+} as const satisfies Record<string, Share>
+
+/** Bounds of which each caller has its own: nobody shares them. */
+export const ownBounds = {
+  /** Open calls of a key or a network; a key has its long polls and streams besides. */
+  openCalls: 200,
+  /** Links of event streams. */
+  eventLinks: 1000,
+  /** Places of named readers. */
+  readers: 1000,
+} as const
+
+/** What all callers have taken of a bound, of which one has no more than it leaves free. */
+export class SharedRoom {
+  readonly #most: number
+  readonly #taken = new Map<unknown, number>()
+  #total = 0
+
+  constructor({ most }: Share) {
+    this.#most = most
+  }
+
+  /**
+   * Takes some room for a caller.
+   *
+   * @param isAlone the room is the caller's alone
+   * @returns whether there is that much
+   */
+  take(caller: unknown, amount: number, isAlone = false): boolean {
+    const own = (this.#taken.get(caller) ?? 0) + amount
+    const free = this.#most - this.#total - amount
+    if (free < 0 || (!isAlone && own > free)) return false
+    this.#total += amount
+    this.#taken.set(caller, own)
+    return true
+  }
+
+  giveBack(caller: unknown, amount: number): void {
+    const left = (this.#taken.get(caller) ?? 0) - amount
+    this.#total -= amount
+    if (left > 0) this.#taken.set(caller, left)
+    else this.#taken.delete(caller)
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * Every bound that all callers share (`src/model/shares.ts`): a greedy key, and a caller without one, take all that they get,
+ * and leave a third caller undisturbed.
+ */
+import { expect, test } from 'bun:test'
+import { checkCapacity } from '../../src/accounts/login-room.ts'
+import { viewFor } from '../../src/gateway/scoped.ts'
+import { QuestionTickets } from '../../src/mcp/questions.ts'
+import type { SvcError } from '../../src/model/error.ts'
+import { anyCaller, owner, type Principal } from '../../src/model/principal.ts'
+import { shares } from '../../src/model/shares.ts'
+import { exportMessages } from '../../src/operations/export.ts'
+import { createFilesLimit, readBodyBytes, releaseBody } from '../../src/server/body.ts'
+import { noteCaller } from '../../src/server/caller.ts'
+import { Backlogs } from '../../src/server/event-stream.ts'
+import { codeOf, failure } from '../support/failure.ts'
+import { withGateway } from '../support/gateway.ts'
+import { startDoor } from '../support/mcp-door.ts'
+import { initialize } from '../support/mcp-raw.ts'
+
+const mb = 1024 * 1024
+const keyCaller = (id: string): Principal => ({ kind: 'key', id, grant: { rights: [] } })
+const [greedy, third] = [keyCaller('greedy00'), keyCaller('third000')]
+
+/** A request of a caller, and of an address. */
+function requestOf(by: Principal, body: BodyInit, address = '192.0.2.1') {
+  const request = new Request('http://localhost/', { method: 'POST', body, duplex: 'half' } as RequestInit)
+  noteCaller(request, by, { remoteAddress: address, accept() {} })
+  return request
+}
+
+/** Reads bodies of `bytes` of a caller, until one is refused. @returns how many were read; `end` releases them */
+async function readAll(by: Principal, bytes: number, address?: string) {
+  const read: Request[] = []
+  const body = new Uint8Array(bytes)
+  for (;;) {
+    const request = requestOf(by, new Blob([body]).stream(), address)
+    const error = await readBodyBytes(request, createFilesLimit(bytes)).then(
+      () => undefined,
+      error => error,
+    )
+    if (error) {
+      releaseBody(request)
+      expect(error).toMatchObject({ code: 'rate_limited' })
+      return { count: read.length, end: () => read.forEach(releaseBody) }
+    }
+    read.push(request)
+  }
+}
+
+/** Calls until it is refused. */
+async function callUntilRefused(call: (nth: number) => Promise<unknown>, most: number) {
+  for (let nth = 0; nth <= most; nth++) {
+    const error = await call(nth).then(
+      () => undefined,
+      (error: SvcError) => error,
+    )
+    if (error) return { count: nth, code: error.code }
+  }
+  throw new Error('never refused')
+}
+
+/** A gateway with two keys, and its store. */
+async function withKeys() {
+  const t = await withGateway({ start: false })
+  const add = async (name: string) => {
+    const { key } = await t.gateway.keys.add({ name, can: ['all'] }, owner)
+    return (await t.gateway.keys.authenticate(key))!
+  }
+  return { ...t, greedy: await add('greedy'), third: await add('third') }
+}
+
+const refuse =
+  (call: (by: Principal, nth: number) => Promise<unknown>, share: { most: number; each: number }) =>
+  async (t: Awaited<ReturnType<typeof withKeys>>) => {
+    const { count } = await callUntilRefused(nth => call(t.greedy, nth), share.most)
+    expect(count).toBe(share.each)
+    await call(t.third, share.most + 1)
+    await call(owner, share.most + 2)
+  }
+
+/** @param transport of MCP */
+async function attackDoor(transport: 'http' | 'sse', { each }: { each: number }) {
+  await using door = await startDoor({ transport })
+  const body = JSON.stringify(initialize())
+  const init = transport === 'sse' ? {} : { method: 'POST', body }
+  const ask = (remoteAddress: string) =>
+    door.door.fetch(
+      new Request(door.url, {
+        ...init,
+        headers: {
+          host: 'localhost',
+          'content-type': 'application/json',
+          accept: 'application/json, text/event-stream',
+        },
+      }),
+      { remoteAddress, accept() {} },
+    )
+  const opened: Response[] = []
+  for (let nth = 0; nth < each; nth++) opened.push(await ask('127.0.0.1'))
+  expect(opened.filter(({ ok }) => !ok)).toEqual([])
+  opened.push(await ask('127.0.0.2'))
+  expect(opened.at(-1)!.status).toBe(200)
+  for (const { body, ok } of opened) if (ok) await body?.cancel()
+}
+
+const attacks: Record<keyof typeof shares, () => Promise<void>> = {
+  async bodies() {
+    const taken = [await readAll(greedy, 4 * mb), await readAll(anyCaller, mb)]
+    const left = await readAll(third, 20 * mb)
+    for (const { end } of [...taken, left]) end()
+    expect(taken.map(({ count }) => count)).toEqual([12, 4])
+    expect(left.count).toBeGreaterThan(0)
+    // What was given back is there again, all of it for the owner.
+    const { count, end } = await readAll(owner, 24 * mb)
+    end()
+    expect(count).toBe(4)
+  },
+  async unprovenBytes() {
+    const taken = [await readAll(anyCaller, mb / 2, '192.0.2.1'), await readAll(greedy, 20 * mb)]
+    const others = [await readAll(anyCaller, mb, '192.0.2.2'), await readAll(third, 20 * mb)]
+    for (const { end } of [...taken, ...others]) end()
+    expect(taken[0]!.count).toBe(shares.unprovenBytes.each / (mb / 2))
+    for (const { count } of others) expect(count).toBeGreaterThan(0)
+  },
+  async unprovenBodies() {
+    const ends: (() => void)[] = []
+    const reading: Promise<unknown>[] = []
+    const begin = (by: Principal, address: string) => {
+      const body = new ReadableStream({ start: out => void ends.push(() => out.close()) })
+      const read = readBodyBytes(requestOf(by, body, address), createFilesLimit(mb))
+      reading.push(read.catch(() => {}))
+      return Promise.race([read.catch(error => error), Bun.sleep(0)])
+    }
+    const { each } = shares.unprovenBodies
+    for (let nth = 0; nth < each; nth++) expect(await begin(anyCaller, '2001:db8::1')).toBeUndefined()
+    expect(await begin(anyCaller, '2001:db8::2')).toMatchObject({ code: 'rate_limited' })
+    expect(await begin(anyCaller, '192.0.2.2')).toBeUndefined()
+    expect(await begin(third, '2001:db8::1')).toBeUndefined()
+    for (const end of ends) end()
+    await Promise.all(reading)
+    expect(await begin(anyCaller, '2001:db8::2')).toBeUndefined()
+    ends.at(-1)!()
+  },
+  async uploads() {
+    await using t = await withKeys()
+    const accept = (by: Principal) =>
+      viewFor(t.gateway, by).media.accept(
+        { body: new Blob(['x']).stream(), size: 1 },
+        new AbortController().signal,
+      )
+    await refuse(accept, shares.uploads)(t)
+  },
+  async codes() {
+    const { each, most } = shares.codes
+    const check = (own: number) => async () =>
+      checkCapacity({ all: each, own }, 'work', [], { pending: most, sessions: most })
+    expect(await codeOf(Promise.resolve().then(check(each)))).toBe('rate_limited')
+    await check(0)()
+  },
+  async webhooks() {
+    await using t = await withKeys()
+    const endpoint = { url: 'http://127.0.0.1:9/', allow_private: true }
+    await refuse(by => viewFor(t.gateway, by).webhooks.add(by, endpoint), shares.webhooks)(t)
+  },
+  async topics() {
+    await using t = await withKeys()
+    const to = t.bots.get('default')!.user_id
+    const add = (by: Principal, nth: number) => t.gateway.topics.add(by, { name: `t${nth}`, to })
+    await refuse(add, shares.topics)(t)
+  },
+  async invitations() {
+    await using t = await withKeys()
+    const add = (by: Principal, nth: number) => t.gateway.invitations.add(by, { name: `i${nth}` } as never)
+    await refuse(add, shares.invitations)(t)
+  },
+  async exports() {
+    await using t = await withKeys()
+    const open: ReadableStreamDefaultReader[] = []
+    const begin = async (by: Principal) => {
+      const call = { by, signal: new AbortController().signal }
+      const { stream } = (await exportMessages.run(t.gateway, { format: 'html' }, call as never)) as {
+        stream: ReadableStream
+      }
+      open.push(stream.getReader())
+      // It counts from its first block on.
+      await open.at(-1)!.read()
+    }
+    await refuse(begin, shares.exports)(t).finally(() => Promise.all(open.map(reader => reader.cancel())))
+  },
+  mcpSessions: () => attackDoor('http', shares.mcpSessions),
+  mcpStreams: () => attackDoor('sse', shares.mcpStreams),
+  async mcpQuestions() {
+    const tickets = new QuestionTickets()
+    const own = tickets.createTicket('mine', third)
+    for (let nth = 0; nth < 2 * shares.mcpQuestions.most; nth++) tickets.createTicket('x', greedy)
+    for (let nth = 0; nth < shares.mcpQuestions.each - 1; nth++) tickets.createTicket('x', '192.0.2.1')
+    expect(tickets.useTicket(own, 'mine')).toBe(true)
+  },
+  async unread() {
+    const cut: string[] = []
+    const all = new Backlogs(shares.unread.most)
+    const [slow, reading] = ['slow', 'reading'].map(name => all.open(() => cut.push(name)))
+    for (let mbs = 1; mbs < 100; mbs++) {
+      slow!.update(mbs * mb, false)
+      reading!.update(mb, true)
+    }
+    expect(cut).toEqual(['slow'])
+  },
+}
+
+for (const [bound, attack] of Object.entries(attacks)) test(bound, attack)
+
+test('an endless or slow body of a caller who has proved nothing ends soon', async () => {
+  const body = new ReadableStream({ start: out => out.enqueue(new Uint8Array(10)) })
+  const begun = performance.now()
+  expect(await failure(readBodyBytes(requestOf(anyCaller, body), createFilesLimit(mb)))).toMatchObject({
+    code: 'invalid_arguments',
+  })
+  expect(performance.now() - begun).toBeLessThan(30_000)
+})
