@@ -6,6 +6,7 @@
 import { limitSessions } from '../accounts/visible.ts'
 import { uploaderOf } from '../media/uploads.ts'
 import { hasMessage, isWhole, type Scope } from '../model/access.ts'
+import { SvcError } from '../model/error.ts'
 import { grantsRight, keyIdOf, type Principal, scopeOf } from '../model/principal.ts'
 import type { PublicEvent } from '../push/events.ts'
 import { sightOf } from '../send/outbox.ts'
@@ -169,15 +170,36 @@ const viewConversations = (
   }
 }
 
+/** @throws SvcError `forbidden` for a caller that is limited to users, about what concerns all users of an account */
+function requireWholeAccount(scope: Scope = {}): void {
+  if (scope.users)
+    throw new SvcError(
+      'forbidden',
+      'your key is limited to certain users, and this concerns the whole account',
+      {
+        hint: 'Ask the owner of the service to do it.',
+      },
+    )
+}
+
 const viewAccounts = (accounts: Gateway['accounts'], { scope }: Viewer): Gateway['accounts'] => ({
   list: () => accounts.list(scope),
   getReceiving: only => accounts.getReceiving(only, scope),
   listUsers: name => accounts.listUsers(name, scope),
   listWithUsers: () => accounts.listWithUsers(scope),
   check: name => accounts.check(name, scope),
-  logout: name => accounts.logout(name, scope),
-  rename: (oldName, newName) => accounts.rename(oldName, newName, scope),
-  setDefault: name => accounts.setDefault(name, scope),
+  async logout(name) {
+    requireWholeAccount(scope)
+    return accounts.logout(name, scope)
+  },
+  async rename(oldName, newName) {
+    requireWholeAccount(scope)
+    return accounts.rename(oldName, newName, scope)
+  },
+  async setDefault(name) {
+    requireWholeAccount(scope)
+    return accounts.setDefault(name, scope)
+  },
 })
 
 const viewEvents = (events: Gateway['events'], viewer: Viewer): Gateway['events'] => {

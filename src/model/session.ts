@@ -3,6 +3,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { isReservedName } from './data-files.ts'
 import { SvcError, type SvcErrorOptions } from './error.ts'
+import { withoutUnseen } from './seen.ts'
 import { bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 export const SessionStatus = oneOf(
@@ -420,7 +421,7 @@ export function normalizeSessionName(input: string): string {
   if (new TextEncoder().encode(name).length > 200) throw bad('too_long', 'is longer than 200 bytes')
   if (name.startsWith('.')) throw bad('dot', 'starts with a dot')
   if (name.endsWith('.')) throw bad('dot', 'ends with a dot, which some file systems drop')
-  if (!pattern.test(name))
+  if (!pattern.test(name) || withoutUnseen(name) !== name)
     throw bad('characters', 'has a character that is not a letter, digit, ".", "_" or "-"')
   if (isReservedName(name)) throw bad('reserved', 'is reserved')
   return name

@@ -111,7 +111,8 @@ const settings = {
   secret: optional(
     Type.String({
       maxLength: 200,
-      description: 'With it senders sign what they send, as GitHub does. An empty text: none.',
+      description:
+        'With it senders sign what they send, as GitHub does: at least 16 characters. An empty text: none.',
     }),
   ),
   priorities: optional(

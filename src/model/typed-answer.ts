@@ -5,6 +5,7 @@
  */
 import type { QuestionOption } from './agent.ts'
 import type { Message } from './message.ts'
+import { withoutUnseen } from './seen.ts'
 
 /** A text that looks like an answer. */
 export interface Said {
@@ -63,10 +64,11 @@ const chineseWords = new RegExp(
 )
 
 /** Marks that phones add invisibly, and that change only how the character before looks. */
-const invisible = /\p{Cf}|\ufe0e|\ufe0f|\u20e3|['’]|\p{Emoji_Modifier}/gu
+const invisible = /\p{Cf}|\u20e3|['’]|\p{Emoji_Modifier}/gu
 
 /** Returns a text in the form in which it is compared: plain characters, capitals. */
-export const plainOf = (text: string): string => text.normalize('NFKC').replace(invisible, '').toUpperCase()
+export const plainOf = (text: string): string =>
+  withoutUnseen(text.normalize('NFKC')).replace(invisible, '').toUpperCase()
 /** Words, numbers and signs: everything but punctuation. */
 const pieces = /\p{Script=Han}+|(?:(?!\p{Script=Han})[\p{L}\p{N}\p{M}])+|(?!~)\p{S}|\?/gu
 

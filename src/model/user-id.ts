@@ -1,5 +1,6 @@
 /** Ids of users, as people and programs write them. */
 import { badArgument } from './error.ts'
+import { withoutUnseen } from './seen.ts'
 
 /** Returns whether this is an id. Names never contain an `@`. */
 export const isUserId = (user: string): boolean => /[@＠]/.test(user)
@@ -7,15 +8,14 @@ export const isUserId = (user: string): boolean => /[@＠]/.test(user)
 /** Returns whether an id looks as WeChat issues them: small and capital letters, and a small one first. */
 export const isIssuedId = (user: string): boolean => /^[a-z][\w-]*[A-Z][\w-]*@[a-z.]+$/.test(user)
 
-const unseen = /[\p{Cc}\p{Default_Ignorable_Code_Point}]/gu
 /** Quotes, brackets, marks and spaces, but for what an id may begin or end with. */
 const around = /^(?:mailto:|user:|(?![_-])[\s\p{P}\p{S}])+|(?:(?![_-])[\s\p{P}\p{S}])+$/giu
 
 const unwrap = (given: string): string =>
-  given
-    .replace(/[！-～]/g, char => String.fromCharCode(char.charCodeAt(0) - 0xfee0))
-    .replace(unseen, '')
-    .replace(around, '')
+  withoutUnseen(given.replace(/[！-～]/g, char => String.fromCharCode(char.charCodeAt(0) - 0xfee0))).replace(
+    around,
+    '',
+  )
 
 /** Returns whether this is an id with nothing around it. */
 export const isPlainUserId = (user: string): boolean => isUserId(user) && unwrap(user) === user

@@ -1,11 +1,12 @@
 /** The names that people give to users. */
 import { badArgument, type SvcError } from './error.ts'
+import { withoutUnseen } from './seen.ts'
 
 /** Longest name, in characters. */
 const userNameLength = 64
 
-/** Returns the same key for names that differ only in case, composition or surrounding spaces. */
-export const nameKeyOf = (name: string): string => normalize(name).toLowerCase()
+/** Returns the same key for names that differ only in case, composition, surrounding spaces or what nobody sees. */
+export const nameKeyOf = (name: string): string => normalize(withoutUnseen(name)).toLowerCase()
 
 /**
  * Normalizes a user's name: NFC, one line of 1–64 characters without `@`, which only ids have.
@@ -15,7 +16,7 @@ export const nameKeyOf = (name: string): string => normalize(name).toLowerCase()
  */
 export function normalizeUserName(input: string): string | undefined {
   const name = normalize(input)
-  if (name === '') return undefined
+  if (nameKeyOf(name) === '') return undefined
   if ([...name].length > userNameLength)
     throw badArgument('name', `expected at most ${userNameLength} characters`)
   if (/[@＠]/.test(name)) throw badArgument('name', 'expected a name without "@", which only user ids have')

@@ -1,8 +1,9 @@
 /**
  * Metrics, and lines of the audit log, for calls without a valid token, refused sign-ins to the panel, and wrong links of invitations: one a minute for each
- * address, with their number.
+ * address, of IPv6 each network (/64), with their number.
  */
 import type { Gateway } from '../gateway/gateway-api.ts'
+import { networkOf } from '../platform/address.ts'
 import type { Log } from '../platform/log.ts'
 
 const minuteMs = 60_000
@@ -34,7 +35,7 @@ export function createFailureCounter(
   return (from, operation: string = 'authenticate') => {
     metrics.refused()
     if (counts.size === 0) void writeLater()
-    const one = `${operation} ${from}`
+    const one = `${operation} ${networkOf(from)}`
     const counted = counts.has(one) || counts.size < maxAddresses ? one : `${operation} `
     counts.set(counted, (counts.get(counted) ?? 0) + 1)
   }

@@ -34,9 +34,23 @@ export async function openCallbacks(
   }
 }
 
-const isBelow = ({ origin, pathname }: URL, prefix: URL): boolean =>
-  origin === prefix.origin &&
-  (pathname === prefix.pathname || pathname.startsWith(prefix.pathname.replace(/\/?$/, '/')))
+function isBelow(url: URL, prefix: URL): boolean {
+  const [path, above] = [readAgain(url.pathname), readAgain(prefix.pathname)]
+  const isUp = /(?:^|[/\\])\.\.?(?:[/\\;]|$)/.test(path)
+  return (
+    url.origin === prefix.origin && !isUp && (path === above || path.startsWith(above.replace(/\/?$/, '/')))
+  )
+}
+
+/** Decodes a path as often as it can be: servers differ in that. */
+function readAgain(path: string): string {
+  try {
+    const decoded = decodeURIComponent(path)
+    return decoded === path ? path : readAgain(decoded)
+  } catch {
+    return path
+  }
+}
 
 /** Why a callback failed, as the protocol names it. The answer of the address stays secret. */
 export type CallbackFailure =

@@ -1,4 +1,5 @@
 /** The text of a bulletin: as much as one message may have, the newest first, and the rest counted by name. */
+import { withoutUnseen } from '../model/seen.ts'
 import type { Priority } from '../model/topic.ts'
 import { cutMiddle } from '../platform/format.ts'
 import { sumNames } from '../storage/rules/notices.ts'
@@ -103,7 +104,7 @@ const headOf = (line: BulletinLine, words: typeof english): string => {
     ...(resolved ? [words.resolved] : wasSent ? [words.again] : []),
     ...(count > 1 ? [`×${count}`] : []),
   ].join(' ')
-  return `[${topic}] ${resolved ? '✓ ' : (signs[priority] ?? '')}${title?.trim() || name}${state && ` (${state})`}`
+  return `[${topic}] ${resolved ? '✓ ' : (signs[priority] ?? '')}${(title?.trim() || name).replace(/\s+/g, ' ')}${state && ` (${state})`}`
 }
 
 /** Formats the only notice of a bulletin, with everything that it says. @param room bytes */
@@ -115,13 +116,15 @@ function formatOnly(line: BulletinLine, words: typeof english, room: number): st
     ...(click === undefined ? [] : [click]),
     ...listFile(lostFile, words),
   ]
-  const plain = bodyOf(line).replace(headLike, '· ')
+  const plain = bodyOf(line).replace(/^.+$/gm, one =>
+    headLike.test(withoutUnseen(one.normalize('NFKC'))) ? `· ${one}` : one,
+  )
   const body = cutMiddle(plain, room - bytesOf([head, ...end].join('\n')) - 10)
   return [head, ...(body === '' || wasSent ? [] : [body]), ...end].join('\n')
 }
 
 /** The beginning of a line that looks like one of svc's. */
-const headLike = /^(?=[^\S\n]*(?:\d\d:\d\d )?\[[\w-]+\] )/gm
+const headLike = /^\s*(?:\d\d:\d\d )?\[[\w-]+\]\s/
 
 const listFile = (name: string | undefined, words: typeof english): string[] =>
   name === undefined ? [] : [words.lostFile(cut(name, longestFileName))]
@@ -154,7 +157,8 @@ function bodyOf({ name, text, title }: BulletinLine): string {
   return isHead ? all.slice(first.length).trim() : all
 }
 
-const excerptOf = (text: string): string => cutMiddle(text.trim().replace(/\s*\n\s*/g, ' · '), longestExcerpt)
+const excerptOf = (text: string): string =>
+  cutMiddle(text.trim().replace(/\s*[\n\r\u0085\u2028\u2029]\s*/g, ' · '), longestExcerpt)
 const cut = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text
 

@@ -177,6 +177,8 @@ function changedBy(
   { keep_seconds, ...change }: Omit<TopicChangeInput, 'topic'>,
 ): TopicSettings {
   const { quiet, secret, template, zone } = change
+  if (secret && secret.length < 16)
+    throw badArgument('secret', 'expected at least 16 characters: who guesses it can send to the topic')
   if (zone !== undefined) requireZone(zone)
   else if (quiet && before.zone === undefined) localZone()
   const given = withoutUndefined({ ...change, keep_ms: keep_seconds && keep_seconds * 1000 })

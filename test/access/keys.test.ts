@@ -111,6 +111,21 @@ it('follows a new login of the same person, with what is open, and is closed to 
   expect((await gateway.keys.get(id, owner)).sessions).toMatchObject([{ bot_id: expect.any(String) }])
 })
 
+it('that is limited to users changes nothing for all users of an account', async t => {
+  const { user_id } = t.bots.get('home')!
+  const can = ['operate', 'logout', 'rename']
+  const some = viewFor(t.gateway, (await addKey(t, { can, users: [user_id] })).by).accounts
+  for (const call of [
+    () => some.setDefault('home'),
+    () => some.logout('home'),
+    () => some.rename('home', 'x'),
+  ])
+    expect(await codeOf(call())).toBe('forbidden')
+  const whole = viewFor(t.gateway, (await addKey(t, { name: 'whole', can, sessions: ['home'] })).by).accounts
+  await whole.setDefault('home')
+  expect((await t.gateway.accounts.list()).find(one => one.is_default)?.name).toBe('home')
+})
+
 it('makes only keys that may do no more than itself', async t => {
   const { keys } = t.gateway
   const { user_id } = t.bots.get('work')!

@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
 import { SvcError } from '../../src/model/error.ts'
 import { normalizeSessionName, sessionKeyOf } from '../../src/model/session.ts'
+import { plainOf } from '../../src/model/typed-answer.ts'
+import { nameKeyOf, normalizeUserName } from '../../src/model/user-name.ts'
 
 test('a name far beyond its length is refused without being normalised', () => {
   // Sorting these accents would take hours.
@@ -31,6 +33,17 @@ test('a name that means something to a file system, a terminal or a browser is n
     }
   }
   expect(hostile.filter(name => !refused(name))).toEqual([])
+})
+
+test('what nobody sees makes no other name', () => {
+  for (const unseen of ['\u200b', '\u3164', '\u115f', '\u034f', '\ufe0f', '\u{e0061}']) {
+    expect(() => normalizeSessionName(`wo${unseen}rk`)).toThrow()
+    expect(nameKeyOf(`M${unseen}um`)).toBe(nameKeyOf('Mum'))
+    expect(plainOf(`y${unseen}es`)).toBe(plainOf('yes'))
+    expect(normalizeUserName(unseen)).toBeUndefined()
+  }
+  // A joiner that a script needs stays in the name itself.
+  expect(normalizeUserName('نامه\u200cای')).toBe('نامه\u200cای')
 })
 
 test('why a name cannot be one is said for programs too', () => {

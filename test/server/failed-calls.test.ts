@@ -1,5 +1,6 @@
 /** Calls without the right token in the audit log. */
 import { expect, test } from 'bun:test'
+import { createFailureCounter } from '../../src/operations/failed-calls.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { FailedAttempts } from '../../src/server/failed-attempts.ts'
 import { testClock } from '../support/clock.ts'
@@ -26,6 +27,20 @@ test('calls without the right token are counted, with one line a minute for each
   rest.app.beginShutdown()
   await t.until('counted as it stops', async () => (await lines()).length > 1)
   expect((await lines())[1]).toMatchObject({ ...line, count: 1 })
+})
+
+test('a network of IPv6 is one caller, whatever its addresses are', async () => {
+  await using t = await withGateway()
+  const stop = new AbortController()
+  const count = createFailureCounter(t.gateway, silentLog, stop.signal)
+  for (let nth = 0; nth < 600; nth++) count(`2001:db8:0:7::${nth.toString(16)}`)
+  count('2001:db8:0:8::1')
+  count('192.0.2.1', 'sign_in')
+  stop.abort()
+  const lines = () => t.gateway.audit.list({ limit: 1000, after: 0 })
+  await t.until('they are written', async () => (await lines()).length >= 3)
+  expect((await lines()).map(({ count }) => count)).toEqual([600, 1, 1])
+  expect((await lines())[0]?.address).toBe('2001:db8:0:7::/64')
 })
 
 test('callers behind a trusted proxy are counted by their own addresses, and nobody invents one', async () => {

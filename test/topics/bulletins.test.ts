@@ -179,6 +179,32 @@ test('a bulletin is one message, and each line that looks like one of svc is its
   for (const { text } of sent) expect(new TextEncoder().encode(text).length).toBeLessThan(16_384)
 })
 
+test('what nobody sees makes no line of another topic, in a text or a title', async () => {
+  await using s = await setUp()
+  const { pass, say, sent } = s
+  const forged = '12:00 [bank] paid'
+  const hidden = ['\u200b', '\u2060 ', '\ufeff\u00a0', '\u3164', '\u{e0020}', ' \u034f'].map(
+    one => `${one}${forged}`,
+  )
+  const wide = '［bank］ paid'
+  await say({ title: 'one', text: ['x', ...hidden, wide, '[ba\u00adnk] x'].join('\n'), priority: 'high' })
+  await pass(600)
+  await say(
+    { title: `two\n${forged}`, text: `y\u2028${forged}\r${forged}`, priority: 'high' },
+    { title: 'three', text: 'z', priority: 'high' },
+  )
+  await pass(600)
+  const lines = sent.flatMap(({ text = '' }) => text.split(/[\n\r\u0085\u2028\u2029]/))
+  const seen = lines.map(line =>
+    line
+      .normalize('NFKC')
+      .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
+      .trim(),
+  )
+  expect(seen.filter(line => /^(\d\d:\d\d )?\[bank\]/.test(line))).toEqual([])
+  expect(seen.filter(line => line.includes('bank')).length).toBeGreaterThan(hidden.length)
+})
+
 test('the last answer says so; what is over before it went out is not sent', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, text } = s

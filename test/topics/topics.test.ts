@@ -81,7 +81,7 @@ test('a topic is changed in what is given; nothing else is accepted as its name,
     topic: 'home',
     quiet: '23:00-07:00',
     zone: 'Asia/Shanghai',
-    secret: 'x',
+    secret: 'sixteen letters.',
     keep_seconds: 60,
   })
   const changed = { quiet: '23:00-07:00', zone: 'Asia/Shanghai', signed: true, keep_seconds: 60, answers: 5 }
@@ -95,6 +95,8 @@ test('a topic is changed in what is given; nothing else is accepted as its name,
   for (const wrong of [
     topics.change(owner, { topic: 'home', zone: 'Moon/Base' }),
     topics.add(owner, { name: 'notify', to: 'Mum' }),
+    topics.add(owner, { name: 'weak', to: 'Mum', secret: 'fifteen letters' }),
+    topics.change(owner, { topic: 'home', secret: 'x' }),
     topics.accept(createDirectCall(), 'home', [{ text: ' ', priority: 'max' }]),
   ])
     expect(await failure(wrong)).toMatchObject({ code: 'invalid_arguments' })

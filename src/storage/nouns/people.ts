@@ -238,7 +238,7 @@ function createPeople(
           user,
           hash: erasedHash(user, key),
           mark: erasedMark(user, key),
-          mentions: patternOf([user, ...names.map(({ name }) => nameKeyOf(name))]),
+          mentions: patternOf([user, ...names.flatMap(({ name }) => [name, nameKeyOf(name)])]),
           erased: { messages: 0, sends: 0, webhooks: [], keys: [], files: [] },
           line: 0,
           place: 0,
