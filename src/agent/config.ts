@@ -45,6 +45,8 @@ export interface AgentConfig {
   readonly folder?: string | undefined
   /** Run the agent in a sandbox that does not see the data directory. */
   readonly isolate: boolean
+  /** Variables that it gets also in a sandbox, and those that svc otherwise keeps to itself. */
+  readonly env?: readonly string[] | undefined
   /** A message that comes while the agent works stops the turn. */
   readonly interrupt: boolean
   /** Whether /stop, /new, /more, /status and /help are commands. */

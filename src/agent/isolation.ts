@@ -1,6 +1,6 @@
 /**
  * The sandbox of an agent, made by bubblewrap (Linux): it sees the system's programs, its working folder and nothing
- * else of the disk. The network is shared, so the agent reaches its model, and also what listens on loopback.
+ * else of the disk, and few variables. The network is shared, so the agent reaches its model, and also what listens on loopback.
  */
 import { lstat, readlink, realpath } from 'node:fs/promises'
 import { basename, delimiter, dirname, isAbsolute, join, sep } from 'node:path'
@@ -8,6 +8,7 @@ import { type Environment, getEnvironment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
 import { isInside, realPathOf, statOf } from '../platform/files.ts'
 import { runProgram } from '../platform/process.ts'
+import { isOfModel } from './backends/known-programs.ts'
 
 /** Files of `/etc` that programs need: for names, certificates and the libraries of the system. */
 const settings = [
@@ -41,6 +42,8 @@ interface Isolation {
    */
   readonly settings: readonly string[]
   readonly env: Readonly<Record<string, string>>
+  /** Names of variables that it gets besides. */
+  readonly given?: readonly string[] | undefined
   /** The data directory. */
   readonly hidden: string
 }
@@ -53,7 +56,7 @@ interface Isolation {
  */
 export async function isolate(
   command: readonly string[],
-  { env, folder, hidden, settings }: Isolation,
+  { env, folder, given, hidden, settings }: Isolation,
 ): Promise<{ args: string[]; env: Record<string, string> }> {
   const path = await pathOutside(env.PATH, [folder])
   const bwrap = await findBubblewrap(path)
@@ -78,10 +81,19 @@ export async function isolate(
     ...['--bind', work, work],
     ...['--chdir', work, '--', real, ...rest],
   ]
-  // Settings and caches of the user are outside: programs look for them in the working folder.
-  const inner = Object.entries(env).filter(([name]) => !name.startsWith('XDG_'))
+  const inner = Object.entries(env).filter(([name]) => isForSandbox(name, settings, given))
   return { args: [bwrap, ...args], env: { ...Object.fromEntries(inner), HOME: work, TMPDIR: '/tmp' } }
 }
+
+/**
+ * Whether a program in a sandbox gets a variable: what is common, what its model needs, and what was named. Others may be
+ * secrets of the owner.
+ */
+export const isForSandbox = (
+  name: string,
+  command: readonly string[],
+  given: readonly string[] = [],
+): boolean => /^(?:PATH|LANG|LC_\w+|TZ|TERM)$/.test(name) || given.includes(name) || isOfModel(name, command)
 
 const sandbox = [
   ...['--unshare-user', '--disable-userns', '--unshare-pid', '--unshare-ipc', '--unshare-uts'],

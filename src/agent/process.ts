@@ -54,6 +54,8 @@ export interface ProgramOptions {
   readonly folder: string
   /** The environment of svc, from which that of the program is derived. */
   readonly env?: Environment
+  /** Names of variables that it gets besides: those that svc reads itself, and in a sandbox others. */
+  readonly given?: readonly string[] | undefined
   /** Runs it in a sandbox that sees the working folder and the system's programs, and not this data directory. */
   readonly isolatedFrom?: string | undefined
 }
@@ -112,14 +114,14 @@ export const agentError = (
  * @throws SvcError `invalid_arguments` for an absent program, and where there is no isolation
  */
 export async function startProgram(options: ProgramOptions): Promise<AgentProgram> {
-  const { folder, isolatedFrom, settings } = options
-  const env = environmentFor(options.env)
+  const { folder, given, isolatedFrom, settings } = options
+  const env = environmentFor(options.env, given)
   const program = await findProgram(options.command[0] ?? '', env.PATH)
   const command = [program, ...options.command.slice(1)]
   const { args, env: innerEnv } =
     isolatedFrom === undefined
       ? { args: command, env }
-      : await isolate(command, { folder, env, settings, hidden: isolatedFrom })
+      : await isolate(command, { folder, env, given, settings, hidden: isolatedFrom })
   const isWindows = process.platform === 'win32'
   const [file = '', ...rest] = isWindows ? args : ['/bin/sh', '-c', watched, 'sh', ...args]
   const child = spawn(file, rest, {
@@ -228,14 +230,17 @@ class RunningProgram implements AgentProgram {
 
 /**
  * Returns the environment of an agent: the caller's, without the variables that belong to svc: its settings and
- * secrets, what it sets for its own runtime, and what its service manager gave it.
+ * secrets, those of its database, what it sets for its own runtime, and what its service manager gave it.
  */
-function environmentFor(env: Environment = getEnvironment()): Record<string, string> {
+export function environmentFor(
+  env: Environment = getEnvironment(),
+  given: readonly string[] = [],
+): Record<string, string> {
   const own =
-    /^(SVC_.*|CREDENTIALS_DIRECTORY|NOTIFY_SOCKET|LISTEN_\w+|BUN_JSC_\w+|BUN_CONFIG_MAX_HTTP_REQUESTS)$/i
+    /^(SVC_.*|PG[A-Z]+|CREDENTIALS_DIRECTORY|NOTIFY_SOCKET|LISTEN_\w+|BUN_JSC_\w+|BUN_CONFIG_MAX_HTTP_REQUESTS)$/i
   return Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) =>
-      value === undefined || own.test(name) ? [] : [[name, value]],
+      value === undefined || (own.test(name) && !given.includes(name)) ? [] : [[name, value]],
     ),
   )
 }

@@ -39,7 +39,7 @@ export async function createBackend(
   config: AgentConfig,
   { agents, clock, dataFolder, log }: Pick<StartPorts, 'agents' | 'clock' | 'dataFolder' | 'log'>,
 ): Promise<Backend> {
-  const { backend, isolate } = config
+  const { backend, env: given, isolate } = config
   for (const folder of foldersOf(config))
     if (!(await statOf(folder))?.isDirectory())
       throw badArgument('folder', `there is no folder ${folder}`, {
@@ -57,10 +57,10 @@ export async function createBackend(
   if (backend.kind === 'acp') {
     const { createAcpBackend } = await import('./backends/acp.ts')
     const { mode } = backend
-    return createAcpBackend({ command, isolatedFrom, ...(mode && { mode }), clock, log })
+    return createAcpBackend({ command, given, isolatedFrom, ...(mode && { mode }), clock, log })
   }
   const { createCommandBackend } = await import('./backends/command.ts')
-  return createCommandBackend({ command, isolatedFrom })
+  return createCommandBackend({ command, given, isolatedFrom })
 }
 
 const foldersOf = ({ folder, users }: AgentConfig): string[] =>

@@ -4,6 +4,8 @@ import { join, resolve } from 'node:path'
 import process from 'node:process'
 import type { Backend } from '../agent/backend.ts'
 import type { AgentConfig } from '../agent/config.ts'
+import { isForSandbox } from '../agent/isolation.ts'
+import { environmentFor } from '../agent/process.ts'
 import { type AgentSettings, parseAgentFile, toAgentConfig } from '../agent/settings.ts'
 import { createBackend, startAgent } from '../agent/start.ts'
 import { localFilesOf } from '../config/local-files.ts'
@@ -90,6 +92,7 @@ export async function runAgents(command: Command): Promise<void> {
 const words = [
   'allow',
   'approve',
+  'env',
   'folder',
   'mode',
   'name',
@@ -259,8 +262,23 @@ async function printAgents(
     const guests = near.filter(({ invitation = '' }) => invitations.get(invitation)?.agent === agent.name)
     if (guests.length > 0)
       printLine({ text: `agent "${agent.name}" answers ${formatCount(guests.length, 'guest')}` })
+    const withheld = guests.length > 0 || agent.isolate ? listWithheld(agent) : []
+    if (withheld.length > 0)
+      printLine({
+        text: `agent "${agent.name}" gets none of these variables in its sandbox: ${formatList(withheld, 10)}. To give it one: --env NAME`,
+      })
   }
   if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })
+}
+
+/** Lists the variables that an agent does not get in a sandbox, those that look like secrets first. */
+function listWithheld({ backend, env: given }: AgentConfig): string[] {
+  if (backend.kind === 'openai') return []
+  const names = Object.keys(environmentFor(undefined, given))
+  const isSecret = (name: string) => /KEY|TOKEN|SECRET|PASS|AUTH|CREDENTIAL/i.test(name)
+  return names
+    .filter(name => !['HOME', 'TMPDIR'].includes(name) && !isForSandbox(name, backend.command, given))
+    .sort((a, b) => Number(isSecret(b)) - Number(isSecret(a)) || (a < b ? -1 : 1))
 }
 
 /**

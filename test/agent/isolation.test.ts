@@ -149,3 +149,61 @@ isolated('a file is shown because the settings name it, not because a message do
   expect(text).toContain('in settings')
   expect(text).not.toContain('in private')
 })
+
+const secrets = {
+  SVC_TOKEN: 'x',
+  PGPASSWORD: 'x',
+  pgpassfile: 'x',
+  GITHUB_TOKEN: 'x',
+  AWS_SECRET_ACCESS_KEY: 'x',
+  HTTPS_PROXY: 'http://127.0.0.1:9',
+  XDG_CONFIG_HOME: '/x',
+}
+const harmless = { PATH: process.env.PATH, LANG: 'C', LC_TIME: 'C', TZ: 'UTC', TERM: 'dumb' }
+const models = {
+  ANTHROPIC_API_KEY: 'x',
+  CLAUDE_CODE_OAUTH_TOKEN: 'x',
+  OPENAI_API_KEY: 'x',
+  GEMINI_API_KEY: 'x',
+}
+
+/** Runs a program with this name that prints the names of its variables. */
+async function variablesOf(
+  name: string,
+  more: { isolatedFrom?: string; given?: string[] },
+): Promise<string[]> {
+  const folder = folderOfTest()
+  const command = [join(folder, name), '{prompt}']
+  writeFileSync(command[0]!, '#!/bin/sh\nenv | cut -d= -f1\n')
+  chmodSync(command[0]!, 0o755)
+  const env = { ...secrets, ...harmless, ...models, HOME: folder }
+  const { text } = await createCommandBackend({ command, env, ...more }).run(
+    { text: 'x', files: [] },
+    { folder, signal: new AbortController().signal, ask: () => Promise.reject(new Error('asks nobody')) },
+  )
+  const ofShell = ['PWD', 'OLDPWD', 'SHLVL', '_']
+  return text.split('\n').filter(one => !ofShell.includes(one))
+}
+
+isolated(
+  'a program in the sandbox gets what is common, what its model needs, and what is named',
+  async () => {
+    const isolatedFrom = folderOfTest()
+    const usual = [...Object.keys(harmless), 'HOME', 'TMPDIR']
+    const variables = async (name: string, given?: string[]) =>
+      (await variablesOf(name, { isolatedFrom, ...(given && { given }) })).sort()
+    expect(await variables('agent')).toEqual(usual.toSorted())
+    expect(await variables('claude')).toEqual([...usual, ...Object.keys(models).slice(0, 2)].sort())
+    expect(await variables('gemini', ['GITHUB_TOKEN', 'PGPASSWORD', 'NO_SUCH'])).toEqual(
+      [...usual, 'GEMINI_API_KEY', 'GITHUB_TOKEN', 'PGPASSWORD'].sort(),
+    )
+  },
+)
+
+test('the program of the owner gets nothing that svc reads itself, unless it is named', async () => {
+  const names = await variablesOf('agent', {})
+  expect(names).toContain('GITHUB_TOKEN')
+  expect(names).toContain('ANTHROPIC_API_KEY')
+  expect(names.filter(name => /^(svc|pg)/i.test(name))).toEqual([])
+  expect(await variablesOf('agent', { given: ['PGPASSWORD'] })).toContain('PGPASSWORD')
+})

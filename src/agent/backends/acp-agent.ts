@@ -27,6 +27,8 @@ export interface AcpOptions {
   readonly command: readonly string[]
   /** Data directory that the agent must not see, if it runs in a sandbox. */
   readonly isolatedFrom?: string | undefined
+  /** Same as `ProgramOptions.given`. */
+  readonly given?: readonly string[] | undefined
   /** The environment of svc; by default that of this process. */
   readonly env?: Environment
   /** Mode of its sessions; by default one that asks. */
@@ -84,8 +86,8 @@ export class AcpAgent {
 
   /** Starts the program in a folder. @throws SvcError */
   static async start(folder: string, options: AcpOptions): Promise<AcpAgent> {
-    const { command, env, isolatedFrom } = options
-    const place = { folder, isolatedFrom, ...(env && { env }) }
+    const { command, env, given, isolatedFrom } = options
+    const place = { folder, given, isolatedFrom, ...(env && { env }) }
     const program = await startProgram({ command, settings: command, ...place })
     // Loading takes 100 ms the first time, in which the program starts.
     return new AcpAgent(program, options, await import('@agentclientprotocol/sdk'))

@@ -34,6 +34,8 @@ export interface CommandBackendOptions {
   readonly isolatedFrom?: string | undefined
   /** The environment of svc; by default that of this process. */
   readonly env?: Environment
+  /** Same as `ProgramOptions.given`. */
+  readonly given?: readonly string[] | undefined
 }
 
 /** @throws SvcError `invalid_arguments` if the prompt has no place of its own in the command */

@@ -160,15 +160,16 @@ const presets: readonly {
   },
 ]
 
+/** Returns where the program of a command stands: behind what fetches packages. */
+const packageAt = ([launcher = '', ...words]: readonly string[]): number =>
+  /^(npx|bunx)$/.test(nameOf(launcher)) ? words.findIndex(word => word[0] !== '-') + 1 : 0
+
 /**
  * Returns what svc knows of the program of a command, if it may use it: the command neither places the prompt nor
  * chooses a conversation or a format itself.
  */
 export function findKnownProgram(command: readonly string[]): KnownProgram | undefined {
-  const [launcher = ''] = command
-  const at = /^(npx|bunx)$/.test(nameOf(launcher))
-    ? command.findIndex((word, nth) => nth > 0 && word[0] !== '-')
-    : 0
+  const at = packageAt(command)
   const name = nameOf(command[at] ?? '')
   const args = command.slice(at + 1).map(word => word.replace(/=.*/s, ''))
   const found = presets.find(({ program }) => program.test(name))
@@ -177,6 +178,21 @@ export function findKnownProgram(command: readonly string[]): KnownProgram | und
   const [format = ''] = found.format
   return has([format]) && !isGiven(command, found.format) ? undefined : found.preset
 }
+
+/** The variables with which programs reach their models. */
+const modelVariables: readonly (readonly [program: RegExp, names: RegExp])[] = [
+  [/claude/, /^(?:ANTHROPIC|CLAUDE)_/],
+  [/codex/, /^(?:OPENAI|CODEX)_/],
+  [/gemini/, /^(?:GEMINI_\w+|GOOGLE_API_KEY)$/],
+  [/qwen/, /^(?:OPENAI|QWEN|DASHSCOPE)_/],
+  [/opencode/, /^OPENCODE_/],
+]
+
+/** Whether a variable is of the model of a command's program, if svc knows that. */
+export const isOfModel = (variable: string, command: readonly string[]): boolean =>
+  modelVariables.some(
+    ([program, names]) => names.test(variable) && program.test(nameOf(command[packageAt(command)] ?? '')),
+  )
 
 /** Stands in an argument for the prompt. */
 export const placeOfPrompt = '{prompt}'

@@ -32,6 +32,11 @@ const addAgentOptions = (command: Command) =>
     .option('--operator <person>', 'who approves, and decides what it may do, by id or name (the owner)')
     .option('--folder <folder>', 'folder in which it works (an empty one for each user)')
     .option('--isolate', 'run it in a sandbox that does not see the data directory (Linux with bubblewrap)')
+    .option(
+      '--env <name>',
+      'variable that it gets also in a sandbox; repeatable (only those of its model)',
+      gather,
+    )
     .option('--interrupt', 'a new message stops the current answer (it waits)')
     .option('--no-commands', 'hand /stop, /new, /more, /status and /help to the agent, like any text')
     .option('--gather <seconds>', 'messages within this time are one prompt (1.5)')
