@@ -4,7 +4,7 @@ import { openCallbacks } from '../../src/push/callbacks.ts'
 
 test('only what lies below an allowed address, however the path is written', async () => {
   const { reachOf } = await openCallbacks(['https://h.example/ok/', 'http://10.0.0.1:8080/a%20b'], undefined)
-  const isAllowed = (url: string) => reachOf(url).allowPrivate
+  const isAllowed = (url: string) => reachOf(url).allow_private
   for (const url of [
     'https://h.example/ok/',
     'https://h.example/ok/a/b?x=../',

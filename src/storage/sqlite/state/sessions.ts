@@ -53,7 +53,10 @@ const readProblems = [
 ] as const
 
 /** Data in the message log that belongs to a session and changes with its folder. */
-export type SessionRows = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'joins' | 'scans'>
+export type SessionRows = Pick<
+  LogInternals,
+  'durable' | 'contexts' | 'names' | 'maintenance' | 'joins' | 'scans'
+>
 
 export class SessionFiles implements SessionStore {
   readonly #dir: string
