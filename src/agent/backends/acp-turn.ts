@@ -1,8 +1,6 @@
 /** One turn of an agent that speaks the Agent Client Protocol: what it says, and what it asks. */
-import { Buffer } from 'node:buffer'
-import { createHash } from 'node:crypto'
 import { join, relative } from 'node:path'
-import { fileURLToPath, pathToFileURL } from 'node:url'
+import { pathToFileURL } from 'node:url'
 import type {
   ContentBlock,
   PromptCapabilities,
@@ -10,14 +8,13 @@ import type {
   RequestPermissionResponse,
   ToolCallUpdate,
 } from '@agentclientprotocol/sdk'
-import { openFileBelow, readBelow } from '../../platform/below.ts'
+import { readBelow } from '../../platform/below.ts'
 import { isInside } from '../../platform/files.ts'
-import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { findHomeFolder } from '../../platform/process.ts'
-import { writeToOutbox } from '../answer-files.ts'
 import type { Prompt, PromptFile, TurnContext } from '../backend.ts'
 import { agentError } from '../process.ts'
 import { cutMiddle, questionLength, toOneLine } from '../question-text.ts'
+import { AnswerFiles, addressOf } from './acp-files.ts'
 
 /** Longest answer, in characters. */
 const longestAnswer = 1_000_000
@@ -25,7 +22,6 @@ const longestAnswer = 1_000_000
 const largestInline = 5_000_000
 /** All of them together. */
 const largestInlineTotal = 15_000_000
-const maxFiles = 10
 /** Longest parts of a question, in characters. */
 const [titleLength, pathsLength, inputLength] = [100, 150, 300]
 
@@ -42,15 +38,12 @@ export class AcpTurn {
   /** What people said since the agent last said something. */
   #heard = ''
   #isPromptHeard = false
-  readonly #files: Promise<string | undefined>[] = []
-  /** Digests of pictures and files in updates of tools, which say the same again. */
-  readonly #seen = new Set<string>()
-  /** Tools that only look at something: their pictures are for the agent. */
-  readonly #reading = new Set<unknown>()
+  readonly #files: AnswerFiles
 
   /** @param replayedBefore the prompt, if the agent may first replay what was said in the session before it */
   constructor(context: TurnContext, replayedBefore?: string) {
     this.#context = context
+    this.#files = new AnswerFiles(context.folder)
     this.#replayedBefore = replayedBefore?.trim()
   }
 
@@ -63,7 +56,7 @@ export class AcpTurn {
   take(update: Record<string, unknown>): void {
     const { content, messageId, sessionUpdate } = update
     if (sessionUpdate === 'tool_call') this.#isApart = true
-    if (sessionUpdate === 'tool_call' || sessionUpdate === 'tool_call_update') this.#takeOfTool(update)
+    if (sessionUpdate === 'tool_call' || sessionUpdate === 'tool_call_update') this.#files.takeOfTool(update)
     if (sessionUpdate === 'user_message_chunk') this.#hear(String(Object(content).text ?? ''))
     if (sessionUpdate !== 'agent_message_chunk' || typeof content !== 'object' || content === null) return
     this.#heard = ''
@@ -72,30 +65,12 @@ export class AcpTurn {
     const block = content as Partial<ContentBlock>
     const address = addressOf(block)
     if (block.type === 'text' && typeof block.text === 'string') this.#add(block.text)
-    else if (address === undefined) this.#takeFile(block)
+    else if (address === undefined) this.#files.take(block)
     else {
       this.#isApart = true
       this.#add(`[${('name' in block && block.name?.replace(/[[\]\n]/g, '')) || address}](${address})`)
       this.#isApart = true
     }
-  }
-
-  /** Takes pictures and bytes that a tool made. */
-  #takeOfTool({ content, kind, toolCallId }: Record<string, unknown>): void {
-    if (kind === 'read') this.#reading.add(toolCallId)
-    if (!Array.isArray(content) || this.#reading.has(toolCallId)) return
-    for (const block of content.map((one): Partial<ContentBlock> => Object(Object(one).content))) {
-      const bytes = block.type === 'resource' ? Object(block.resource).blob : Object(block).data
-      if (typeof bytes !== 'string') continue
-      const digest = createHash('sha256').update(bytes).digest('base64')
-      if (!this.#seen.has(digest)) this.#takeFile(block)
-      this.#seen.add(digest)
-    }
-  }
-
-  #takeFile(block: Partial<ContentBlock>): void {
-    const isOne = this.#files.length < maxFiles
-    this.#files.push(isOne ? this.#keep(block).catch(() => undefined) : Promise.resolve(undefined))
   }
 
   /** Asks whether the agent may call a tool. */
@@ -119,9 +94,7 @@ export class AcpTurn {
 
   /** Returns what the agent said and made. */
   async finish(): Promise<{ text: string; files: string[]; leftOut: number }> {
-    const all = await Promise.all(this.#files)
-    const files = all.filter(path => path !== undefined)
-    return { text: this.#texts.join(''), files, leftOut: all.length - files.length }
+    return { text: this.#texts.join(''), ...(await this.#files.finish()) }
   }
 
   /**
@@ -135,8 +108,7 @@ export class AcpTurn {
     if (this.#isPromptHeard && !isPrompt) return
     this.#isPromptHeard ||= isPrompt
     this.#texts.length = 0
-    this.#files.length = 0
-    this.#seen.clear()
+    this.#files.clear()
     this.#length = 0
   }
 
@@ -148,40 +120,6 @@ export class AcpTurn {
     if (this.#length > longestAnswer) this.#stop.abort(agentError('the answer of the agent is too long'))
     else this.#texts.push(gap + text)
   }
-
-  /** Returns the path of a file that the agent sends or names, if it is in the agent's folder. */
-  async #keep(block: Partial<ContentBlock>): Promise<string | undefined> {
-    const { folder } = this.#context
-    const { blob, text, uri } = Object(block.type === 'resource' ? block.resource : block)
-    if (block.type === 'resource' && (typeof blob === 'string' || typeof text === 'string')) {
-      const bytes = typeof blob === 'string' ? Buffer.from(blob, 'base64') : text
-      return (await writeToOutbox(folder, fileNameOf(String(uri)), bytes)).path
-    }
-    if (typeof uri === 'string' && uri.startsWith('file:') && !('data' in block && block.data)) {
-      const { handle, path } = await openFileBelow(folder, fileURLToPath(uri))
-      await handle.close()
-      return path
-    }
-    if ((block.type !== 'image' && block.type !== 'audio') || !block.data) return undefined
-    const [, ending = 'bin'] = /^\w+\/([a-z0-9]{1,8})$/.exec(block.mimeType ?? '') ?? []
-    const name = `${randomBytes(8).toString('hex')}.${ending}`
-    return (await writeToOutbox(folder, name, Buffer.from(block.data, 'base64'))).path
-  }
-}
-
-/** Returns the address on the web that a block names in place of bytes. */
-function addressOf(block: Partial<ContentBlock>): string | undefined {
-  const { blob, text, uri } = Object(block.type === 'resource' ? block.resource : block)
-  const hasBytes = [blob, text, Object(block).data].some(one => typeof one === 'string' && one !== '')
-  return !hasBytes && typeof uri === 'string' && /^https?:\/\/[^\s()]+$/i.test(uri) ? uri : undefined
-}
-
-/** Returns a name with an extension for a file of a resource. */
-function fileNameOf(uri: string): string {
-  const name = (/[^/\\]*$/.exec(uri.replace(/[?#].*$/, ''))?.[0] ?? '')
-    .replace(/[^\p{L}\p{N}._-]+/gu, '_')
-    .slice(-80)
-  return /^.+\.\w+$/.test(name) ? name : `${name || 'file'}.bin`
 }
 
 /**
