@@ -115,6 +115,7 @@ class Agent {
       svc,
       work,
       people,
+      findFolder: to => people.findFolder(to, folders),
       clock,
       log,
       pace,

@@ -55,7 +55,7 @@ async function openFile(named: string, folder: string): Promise<AnswerFile | und
   const { buffer, bytesRead } = await handle.read(new Uint8Array(4100), 0, 4100, 0)
   if (bytesRead === 0) return undefined
   const type = await fileTypeFromBuffer(buffer.subarray(0, bytesRead))
-  return { path, folder, kind: kinds[type?.mime ?? ''] ?? 'file', name: basename(named) }
+  return { path, kind: kinds[type?.mime ?? ''] ?? 'file', name: basename(named) }
 }
 
 /** A picture in Markdown whose bytes are its address. */
@@ -110,7 +110,7 @@ export async function writeToOutbox(
   await handle.writeFile(content)
   await handle.sync()
   const own = basename(created.path)
-  return { path: join(held.name, own), folder, kind: 'file', name: own }
+  return { path: join(held.name, own), kind: 'file', name: own }
 }
 
 /** Returns the extension of the files of a language, as a code block names it. */

@@ -40,6 +40,8 @@ export interface DeliveryPorts extends SlotPorts {
     areNeeded(turn: StoredTurn): Promise<boolean>
     propose(turn: StoredTurn, drafts: readonly number[]): Promise<void>
   }
+  /** Returns the folder in which the agent works for a user. */
+  findFolder(to: Recipient): Promise<string>
   readonly clock: Clock
   readonly log: Log
   /** Aborts when the process no longer runs the agent. */
@@ -301,8 +303,10 @@ export class AnswerDelivery {
       when_closed: 'queue',
       idempotency_key: key,
     } as const
-    // `below`: the agent may have replaced the file by a link to one that it may not read.
-    return sender.send(input, 'path' in part ? { below: part.folder } : {})
+    // The agent may have replaced the file by a link to one that it may not read, and a store that comes from elsewhere may
+    // name any file.
+    const below = 'path' in part ? await this.#ports.findFolder({ session, user_id }) : undefined
+    return sender.send(input, { ...(below !== undefined && { below }) })
   }
 
   #change({ id }: StoredTurn, change: TurnChange): Promise<void> {

@@ -94,7 +94,15 @@ export async function startAgent(
   const work = await svc.workAsAgent()
   const names = await followSessions(agents, work)
   const people = new Talkers({ svc, config, agents, clock, names })
-  const delivery = new AnswerDelivery({ svc, work, people, clock, log, pace })
+  const delivery = new AnswerDelivery({
+    svc,
+    work,
+    people,
+    findFolder: to => people.findFolder(to, folders),
+    clock,
+    log,
+    pace,
+  })
   const approvals = new Approvals({ svc, work, people, config, show: delivery.show.bind(delivery), clock })
   const pauseMs = config.gatherMs
   const decide = approvals.decide.bind(approvals)

@@ -2,6 +2,8 @@
  * Knows who may talk with an agent (the owner of each account, the users who are allowed, and its guests), and who decides
  * for it. A guest joined by an invitation, and has that account alone: only the agent that the invitation names takes it.
  */
+import { createHash } from 'node:crypto'
+import { join } from 'node:path'
 import type { AgentWork, Session, Svc, SvcPart } from '../index.ts'
 import { mostOnPage } from '../model/page.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
@@ -13,7 +15,7 @@ import type { AgentConfig } from './config.ts'
 const keptMs = 5000
 
 /** Settings that decide who may talk with an agent. */
-export type AccessConfig = Pick<AgentConfig, 'name' | 'session' | 'allow' | 'users' | 'operator'>
+export type AccessConfig = Pick<AgentConfig, 'name' | 'session' | 'allow' | 'users' | 'operator' | 'folder'>
 
 /** A chat of the bot with a person. */
 export interface Chat {
@@ -151,10 +153,19 @@ export class Talkers {
     return this.#guests.get(session)
   }
 
-  /** Returns the folder that the settings name for a user. */
-  async findFolder(user: string): Promise<string | undefined> {
-    await this.#read()
-    return this.#allowed.get(this.#ports.config.name)?.get(user)
+  /**
+   * Returns the folder in which the agent works for a user: the one that the settings name, or one of the user's own. A
+   * guest always has one of the guest's own.
+   *
+   * @param folders folder of the working folders of all agents
+   */
+  async findFolder({ session, user_id }: Chat, folders: string): Promise<string> {
+    await this.#read(session)
+    const { config } = this.#ports
+    const isGuest = this.#guests.has(session)
+    const given = isGuest ? undefined : (this.#allowed.get(config.name)?.get(user_id) ?? config.folder)
+    const own = createHash('sha256').update(`${session}\0${user_id}`).digest('hex').slice(0, 16)
+    return given ?? join(folders, config.name, own)
   }
 
   /** Returns the name of a user, or else the id. Also the id while the store fails. */

@@ -1,7 +1,6 @@
 /** Runs one turn of a conversation: the limits, the agent, and the end of the turn. */
 import { createHash } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import {
   type AgentWork,
   type ConversationState,
@@ -350,15 +349,10 @@ export class TurnRunner {
     await changeTurn(work, turn.id, { state, error, ended_at: clock.now() })
   }
 
-  /** Returns the folder in which the agent works; makes it if needed. A guest has one of the guest's own. */
+  /** Returns the folder in which the agent works; makes it if needed. */
   async #openFolder(turn: StoredTurn, state: ConversationState): Promise<string> {
-    const { config, folders, people, work } = this.#ports
-    const { agent, session, user_id } = turn
-    const name = createHash('sha256').update(`${session}\0${user_id}`).digest('hex').slice(0, 16)
-    const given = (await people.findGuest(session))
-      ? undefined
-      : ((await people.findFolder(user_id)) ?? config.folder)
-    const folder = given ?? join(folders, agent, name)
+    const { folders, people, work } = this.#ports
+    const folder = await people.findFolder(turn, folders)
     await mkdir(folder, { recursive: true, mode: 0o700 })
     if (state.folder !== folder) await work.saveState(keyOfConversation(turn), { ...state, folder })
     return folder

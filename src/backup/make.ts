@@ -10,6 +10,7 @@ import { errorCodeOf, fileExists, readBytes, statOf, sweep, syncDir } from '../p
 import { FreeSpace } from '../platform/free-space.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { openLock } from '../platform/lock.ts'
+import { isOwnName } from '../platform/own-names.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { KnownBackup } from '../storage/backups.ts'
 import { rejectClosed } from '../storage/sqlite/closed-mark.ts'
@@ -27,8 +28,6 @@ import { type AddFile, blocksOf, writeArchive } from './archive.ts'
 import {
   type ArchivedFile,
   createManifest,
-  isSessionName,
-  keptFileForm,
   keptFileName,
   manifestName,
   placeOf,
@@ -149,7 +148,7 @@ async function fill(add: AddFile, { config, space, created_at, copies }: Filling
   const store = await copy(join(dir, dataFiles.store))
   if (JSON.stringify(await readSecretState(dir)) !== JSON.stringify(state)) throw changingError()
   for (const name of (await listKeptFiles(store.path))
-    .filter(name => keptFileForm.test(name))
+    .filter(name => isOwnName('media', name))
     .map(keptFileName))
     files.push(...(await addFile(add, name, placeOf(name, { dir, mediaRoot }))))
   if (isSandbox) files.push(...(await addSandbox(add, dir, copy)))
@@ -175,7 +174,7 @@ const changingError = () =>
 async function readSmallFiles(dir: string): Promise<{ name: string; bytes: Uint8Array }[]> {
   await using lock = await openLock(join(dir, dataFiles.dataLock))
   return await lock.run(async () => {
-    const sessions = sessionFolders(await readContents(dir)).filter(isSessionName)
+    const sessions = sessionFolders(await readContents(dir)).filter(name => isOwnName('session', name))
     const names = [
       ...smallFiles,
       ...sessions.flatMap(session => sessionFiles.map(file => `${session}/${file}`)),

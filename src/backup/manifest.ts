@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
-import { normalizeSessionName } from '../model/session.ts'
+import { isOwnName } from '../platform/own-names.ts'
 import { version } from '../version.ts'
 
 /** Name of the list in the archive. */
@@ -97,7 +97,6 @@ export const sessionFiles = [dataFiles.token, dataFiles.contexts] as const
 export const accessFiles: readonly string[] = [dataFiles.apiToken, dataFiles.mcpKey, dataFiles.endedSignIns]
 /** Folder of the media root with the files of waiting sends. */
 const keptFolder = 'outbox'
-export const keptFileForm = /^[0-9a-f-]{36}\.queued$/
 export const worldName = `${dataFiles.sandbox}/world.db`
 
 export const keptFileName = (name: string): string => `${dataFiles.media}/${keptFolder}/${name}`
@@ -107,20 +106,10 @@ export function isArchivedName(name: string): boolean {
   const [folder = '', file, ...rest] = name.split('/')
   if (file === undefined) return name === dataFiles.store || smallFiles.some(own => own === name)
   if (folder === dataFiles.media)
-    return file === keptFolder && rest.length === 1 && keptFileForm.test(rest[0] ?? '')
+    return file === keptFolder && rest.length === 1 && isOwnName('media', rest[0] ?? '')
   if (folder === dataFiles.sandbox)
-    return (
-      name === worldName || (file === 'media' && rest.length === 1 && /^[\w-]{1,100}$/.test(rest[0] ?? ''))
-    )
-  return rest.length === 0 && sessionFiles.some(own => own === file) && isSessionName(folder)
-}
-
-export function isSessionName(name: string): boolean {
-  try {
-    return normalizeSessionName(name) === name.normalize('NFC')
-  } catch {
-    return false
-  }
+    return name === worldName || (file === 'media' && rest.length === 1 && isOwnName('piece', rest[0] ?? ''))
+  return rest.length === 0 && sessionFiles.some(own => own === file) && isOwnName('session', folder)
 }
 
 /** Returns where a file of the archive lies. */

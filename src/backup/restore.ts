@@ -1,9 +1,10 @@
 /** Restores a backup into an empty data directory. Nothing is written before the whole backup was read and checked. */
 import { mkdir, rm, rmdir, unlink } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import type { Config } from '../config.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import { openFolderBelow } from '../platform/below.ts'
 import type { Clock } from '../platform/clock.ts'
 import { keepStream } from '../platform/file-stream.ts'
 import {
@@ -157,8 +158,11 @@ async function writeFiles(
       continue
     }
     const place = placeOf(name, { dir, mediaRoot })
-    await ensurePrivateDir(dirname(place))
-    const { digests, size } = await keepStream(body, place, { digests: ['sha256'], space, durable: true })
+    const root = name.startsWith(`${dataFiles.media}/`) ? mediaRoot : dir
+    await ensurePrivateDir(root)
+    await using held = await openFolderBelow(root, dirname(place), { create: true })
+    const path = join(held.path, basename(place))
+    const { digests, size } = await keepStream(body, path, { digests: ['sha256'], space, durable: true })
     if (size !== listed?.size || digests.sha256 !== listed.sha256) throw changedError()
   }
   if (nth <= files.length) throw changedError()

@@ -1,9 +1,12 @@
 /** Erases people: what the store, the session files and the files of queued sends have about them. */
 import { rm } from 'node:fs/promises'
+import { relative, sep } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import type { Forgotten } from '../model/person.ts'
+import { openFolderBelow } from '../platform/below.ts'
 import { systemClock } from '../platform/clock.ts'
-import { isInside, statOf } from '../platform/files.ts'
+import { returnIfAbsent, statOf } from '../platform/files.ts'
+import { isOwnName, ownPath } from '../platform/own-names.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { ResolveTarget } from '../push/events.ts'
 import type { MediaStore } from '../storage/media-store.ts'
@@ -99,9 +102,14 @@ export class People {
   async #removeFolders(user: string): Promise<void> {
     const { agentFolders, store } = this.#ports
     const conversations = await store.agents.listConversations({ user, limit: 1000 })
-    for (const { folder } of conversations)
-      if (folder !== undefined && folder !== agentFolders && isInside(agentFolders, folder))
-        await rm(folder, { recursive: true, force: true })
+    for (const { folder } of conversations) {
+      const [agent = '', name = '', ...rest] = relative(agentFolders, folder ?? agentFolders).split(sep)
+      if (rest.length > 0 || !isOwnName('agent', agent) || !isOwnName('conversation', name)) continue
+      const opened = await openFolderBelow(agentFolders, agent).catch(returnIfAbsent(undefined, noFolder))
+      if (!opened) continue
+      await using held = opened
+      await rm(ownPath(held.path, 'conversation', name), { recursive: true, force: true })
+    }
   }
 
   /** Returns, in words for people, where data of the user may remain that svc does not reach. */
@@ -124,6 +132,9 @@ export class People {
     return known.flatMap(({ path, created_at }, nth) => (there[nth] ? { path, created_at } : []))
   }
 }
+
+/** Codes of the system where an agent has no folder, or a link stands in its place. */
+const noFolder = ['ENOENT', 'ENOTDIR', 'ELOOP']
 
 const agentRunsError = () =>
   new SvcError('store_unavailable', 'an agent still works for the user', {

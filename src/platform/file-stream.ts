@@ -7,6 +7,7 @@ import { ensurePrivateDir } from './files.ts'
 import type { FreeSpace, SpaceCheck } from './free-space.ts'
 import { nodeCrypto } from './lazy-crypto.ts'
 import { createByteCounter } from './memory.ts'
+import { rejectLink } from './own-names.ts'
 import { storeErrorOf } from './system-error.ts'
 
 type Digest = 'md5' | 'sha256'
@@ -49,6 +50,7 @@ export async function mediaFolder(
 ): Promise<string> {
   const folder = join(mediaRoot, name)
   try {
+    if (name !== 'downloads') await rejectLink(folder)
     await ensurePrivateDir(folder, { parents: false })
   } catch (error) {
     throw diskError(error)

@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { pipeline, Readable } from 'node:stream'
 import type { MediaKind } from '../model/message.ts'
 import { ensurePrivateDir, removeQuietly, sweep } from '../platform/files.ts'
+import { ownPath } from '../platform/own-names.ts'
 import type { Core } from './core.ts'
 import { type Fields, fieldsOf, newMediaId, newMediaParam, textOf } from './wire.ts'
 
@@ -54,7 +55,7 @@ export class SandboxMedia {
   async removeOld(before: number): Promise<void> {
     const old = this.#core.db.all<PieceRow>`SELECT * FROM media WHERE created_at < ${before}`
     for (const { id } of old) {
-      await removeQuietly(join(this.#core.dir, 'media', String(id)))
+      await removeQuietly(this.pathOf({ id: String(id) }))
       this.#core.db.run`DELETE FROM media WHERE id = ${id}`
     }
   }
@@ -80,8 +81,8 @@ export class SandboxMedia {
     return toPiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
   }
 
-  pathOf(piece: MediaPiece): string {
-    return join(this.#core.dir, 'media', piece.id)
+  pathOf({ id }: Pick<MediaPiece, 'id'>): string {
+    return ownPath(join(this.#core.dir, 'media'), 'piece', id)
   }
 
   /**

@@ -39,8 +39,6 @@ export type AnswerPart =
   | { readonly text: string }
   | {
       readonly path: string
-      /** Folder of the agent, in which it lies. */
-      readonly folder: string
       readonly kind: 'image' | 'file' | 'video'
       readonly name?: string
     }

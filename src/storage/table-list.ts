@@ -3,6 +3,9 @@
  * moves, what is secret, what names a process, and what may tell of a person. `test/storage/table-list.test.ts` fails for a
  * table that is missing here.
  */
+import { SvcError } from '../model/error.ts'
+import { isOwnName } from '../platform/own-names.ts'
+import type { KeptFile } from './outbox.ts'
 import {
   mapContext,
   mapContextToken,
@@ -93,6 +96,8 @@ export interface StoreTable extends TableShape {
   readonly secrets?: { readonly by: string; readonly columns: Readonly<Record<string, SecretColumn>> }
   /** Columns by which a process has the row: SQL for what they are where no process runs that had one. */
   readonly owners?: Readonly<Record<string, string>>
+  /** Columns that name a file or a folder, and whether a value has the form that svc gives. */
+  readonly files?: Readonly<Record<string, (value: string) => boolean>>
   /** Columns with cursors of the event log. */
   readonly cursors?: readonly string[]
   /** Columns that may hold the id, a name or words of a person; none: but its rows are of persons. */
@@ -103,6 +108,9 @@ export interface StoreTable extends TableShape {
 
 /** Changes the secrets in a value. */
 type SecretColumn = (value: string, key: string, change: SecretChange) => string
+
+const isSession = (name: string): boolean => isOwnName('session', name)
+const isMedia = (name: string): boolean => isOwnName('media', name)
 
 const words = (text = ''): string[] => text.split(/\s+/).filter(word => word !== '')
 
@@ -134,7 +142,7 @@ const unclaimed = { owner: 'NULL', lease_until: '0' }
 const wasOwned = `CASE WHEN owner IS NOT NULL THEN '' END`
 
 export const storeTables: readonly StoreTable[] = [
-  table('session'),
+  table('session', { files: { name: isSession } }),
   table('message', {
     grows: true,
     wide: ['text', 'raw'],
@@ -175,6 +183,7 @@ export const storeTables: readonly StoreTable[] = [
     wide: ['text', 'raw'],
     owners: { owner: wasOwned },
     people: 'error file text raw',
+    files: { file: file => isMedia(String((JSON.parse(file) as KeptFile).name)) },
   }),
   table('turn', { people: 'peer' }),
   table('read_mark', { people: 'peer', isErased: true }),
@@ -198,7 +207,7 @@ export const storeTables: readonly StoreTable[] = [
   }),
   table('webhook_lane', { cursors: ['position', 'event'], people: 'peer', isErased: true }),
   table('webhook_try', { people: 'detail' }),
-  table('access_key', { people: 'name grant' }),
+  table('access_key', { people: 'name grant', files: { id: id => isOwnName('key', id) } }),
   table('invitation'),
   table('invitation_use'),
   table('audit', { grows: true, people: 'subject' }),
@@ -236,7 +245,9 @@ export const storeTables: readonly StoreTable[] = [
       columns: { token: (token, bot_id, change) => String(mapToken({ bot_id, token }, change).token) },
     },
     people: 'info',
+    files: { name: isSession },
   }),
+  own('upload', { only: 'postgres', files: { id: isMedia } }),
   own('login_flow', {
     only: 'postgres',
     secrets: {
@@ -245,7 +256,7 @@ export const storeTables: readonly StoreTable[] = [
     },
   }),
   ...words(
-    'meta head durable gap server_run node indexed key_use sign_in_link ended_sign_in upload blob',
+    'meta head durable gap server_run node indexed key_use sign_in_link ended_sign_in blob',
   ).map(name => own(name, { only: 'postgres' })),
 ]
 
@@ -256,6 +267,24 @@ export const copiedTables: readonly StoreTable[] = storeTables.filter(({ columns
 export const cursorColumns: readonly (readonly [string, string])[] = storeTables.flatMap(
   ({ name, cursors = [] }) => cursors.map(column => [name, column] as const),
 )
+
+/**
+ * Rejects a row of a store that comes from elsewhere.
+ *
+ * @throws SvcError `invalid_arguments` for a name that would lead to another file than one of svc
+ */
+export function rejectForeignNames({ files = {}, key: [by = ''], name }: StoreTable, row: StoreRow): void {
+  for (const [column, isOurs] of Object.entries(files)) {
+    const value = row[column]
+    if (value === undefined || isOurs(String(value))) continue
+    const which = row[by] === undefined ? '' : ` ${row[by]}`
+    throw new SvcError(
+      'invalid_arguments',
+      `the row${which} of ${name} names a file in ${column} as svc does not: ${JSON.stringify(value)}`,
+      { hint: 'Another program changed the store: use a copy from before.' },
+    )
+  }
+}
 
 /** Returns a row with changed secrets, as far as it has columns with secrets. */
 export function changeSecrets<T extends object>({ secrets }: StoreTable, row: T, change: SecretChange): T {

@@ -189,7 +189,9 @@ export class Bulletins {
   async #send({ id, media, session, text, user_id }: StoredBulletin, isTakenOver: boolean): Promise<Outcome> {
     const by = { kind: 'topic' } as const
     const call = createDirectCall({ by, signal: this.#runtime.closing, local: false })
-    const request = { to: user_id, session, text, media: [...media], idempotency_key: `svc:bulletin:${id}` }
+    // A notice has its file as an upload or an address. Only a store that another program changed names a path.
+    const files = media.filter(({ path }) => path === undefined)
+    const request = { to: user_id, session, text, media: files, idempotency_key: `svc:bulletin:${id}` }
     try {
       return outcomeOf(await this.#ports.sender.send({ ...request, when_closed: 'fail' }, call))
     } catch (error) {

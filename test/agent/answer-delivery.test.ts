@@ -52,6 +52,7 @@ function play({
       getSender: async () => ({ send, users: async () => [{ remaining: left }] }),
       findOperator: async () => ({ session: 's', user_id: 'owner' }),
     },
+    findFolder: async () => folder,
     clock: testClock({ runs: false }),
     log: silentLog,
   } as unknown as DeliveryPorts
@@ -74,7 +75,7 @@ const turn = (parts: AnswerPart[], others: Partial<StoredTurn> = {}): StoredTurn
 const texts = (count: number): AnswerPart[] =>
   Array.from({ length: count }, (_, nth) => ({ text: `part ${nth}` }))
 const folder = folderOfFile()
-const file = { path: join(folder, 'a.txt'), folder, kind: 'file' } as const
+const file = { path: join(folder, 'a.txt'), kind: 'file' } as const
 writeFileSync(file.path, 'a')
 
 test('keys count from the first message; the last part that fits says how many wait', async () => {
@@ -103,8 +104,10 @@ test('a file that cannot be sent is named; the rest goes on', async () => {
 
 test('a file is sent from the folder of the agent only', async () => {
   const { delivery, limits } = play()
-  await delivery.deliver(turn([{ text: 'look' }, file]))
-  expect(limits).toEqual([undefined, folder])
+  // As a version before the first release stored it, or somebody who changed the store.
+  const foreign = { path: '/etc/hostname', folder: '/etc', kind: 'file' } as typeof file
+  await delivery.deliver(turn([{ text: 'look' }, file, foreign]))
+  expect(limits).toEqual([undefined, folder, folder])
 })
 
 test('a text that cannot be sent at all waits for /more; a store that fails leaves the turn as it is', async () => {

@@ -115,13 +115,13 @@ describe('files', () => {
     })
     expect(parts).toEqual([
       { text: 'See the report.' },
-      { path: join(folder, 'plot.png'), folder, kind: 'image', name: 'plot.png' },
+      { path: join(folder, 'plot.png'), kind: 'image', name: 'plot.png' },
       { text: 'and' },
-      { path: join(folder, 'a b.png'), folder, kind: 'image', name: 'a b.png' },
+      { path: join(folder, 'a b.png'), kind: 'image', name: 'a b.png' },
       { text: 'and it' },
       { text: 'end' },
-      { path: join(folder, 'report.pdf'), folder, kind: 'file', name: 'report.pdf' },
-      { path: join(folder, 'second.png'), folder, kind: 'image', name: 'second.png' },
+      { path: join(folder, 'report.pdf'), kind: 'file', name: 'report.pdf' },
+      { path: join(folder, 'second.png'), kind: 'image', name: 'second.png' },
     ])
   })
 
@@ -188,8 +188,8 @@ describe('files', () => {
     )
     expect(parts).toEqual([
       { text: 'Run it:\n\n📎 code.py\nthen\n📎 code.sql' },
-      { path: join(folder, 'outbox/code.py'), folder, kind: 'file', name: 'code.py' },
-      { path: join(folder, 'outbox/code.sql'), folder, kind: 'file', name: 'code.sql' },
+      { path: join(folder, 'outbox/code.py'), kind: 'file', name: 'code.py' },
+      { path: join(folder, 'outbox/code.sql'), kind: 'file', name: 'code.sql' },
     ])
     expect(readFileSync(join(folder, 'outbox/code.py'), 'utf8')).toBe(`${code}\n`)
     expect(statSync(join(folder, 'outbox/code.py')).mode & 0o777).toBe(0o600)

@@ -32,7 +32,8 @@ async function withQuestions({ pauseMs = 1, pace = 'off', operator = '' } = {}) 
   const named = operator === 'home' && { operator: home!.user_id }
   const config = { name: 'helper', allow: 'everyone', ...named } as const
   const people = new Talkers({ svc, config, agents: [config], clock })
-  const ports = { svc, work: store, people, pauseMs, clock, log: silentLog }
+  const findFolder = async () => library.dir
+  const ports = { svc, work: store, people, findFolder, pauseMs, clock, log: silentLog }
   const decide = async () => false
   const open = () => createQuestions({ ...ports, decide, delivery: new AnswerDelivery(ports) })
   let isAlone = true

@@ -6,6 +6,7 @@ import type { SendResult } from '../../src/model/message.ts'
 import { owner } from '../../src/model/principal.ts'
 import type { Notice } from '../../src/model/topic.ts'
 import type { SetAside } from '../../src/platform/apart.ts'
+import { sql } from '../../src/platform/sql.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
 import { Bulletins } from '../../src/topics/bulletins.ts'
 import { Topics } from '../../src/topics/topics.ts'
@@ -134,6 +135,14 @@ test('a closed window queues; one summary comes when the person writes, with wha
   expect(sent).toHaveLength(1)
   expect(text()).toMatch(/CPU: hot[\s\S]*Disk: full[\s\S]*first ×2/)
   expect(await s.topics.list(owner)).toMatchObject([{ waiting: 0, sent: 2, expired: 1 }])
+})
+
+test('a path in a stored notice is no file to send', async () => {
+  const { pass, say, sent, t } = await setUp()
+  await say({ text: 'a picture', media: { kind: 'image', url: 'https://example.org/a.png' } })
+  await t.query(sql`UPDATE notice SET media = '{"kind":"image","path":"outbox/of-another"}'`)
+  await pass(60)
+  expect(sent.map(({ media, text }) => [text, media])).toEqual([[expect.stringContaining('a picture'), []]])
 })
 
 test('a text without a title is said once: its first line is the head', async () => {

@@ -9,12 +9,13 @@ import type { PgOptions } from '../../platform/postgres.ts'
 import { createKeyRing } from '../../platform/sealing.ts'
 import { sql } from '../../platform/sql.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
-import { type StandingStill, standStill } from '../../storage/nouns/stand-still.ts'
+import { rejectForeignRows, type StandingStill, standStill } from '../../storage/nouns/stand-still.ts'
 import { PgDatabase } from '../../storage/postgres/database.ts'
 import { PgEntries } from '../../storage/postgres/entries.ts'
 import { PgLanes } from '../../storage/postgres/lanes.ts'
 import { migrate } from '../../storage/postgres/migrate.ts'
 import { PgOutboxEnds } from '../../storage/postgres/outbox-ends.ts'
+import { rejectForeignSchema } from '../../storage/postgres/own-schema.ts'
 import type { EngineContext } from '../../storage/postgres/part.ts'
 import { findCopyFault } from '../../storage/postgres/requirements.ts'
 import { createNounContext, createRunner } from '../../storage/postgres/routines.ts'
@@ -46,16 +47,19 @@ export async function adoptStore({
   const db = new PgDatabase({ url, clock, log, node: crypto.randomUUID(), mayBeCopy: true })
   const sealer = createKeyRing(secret, newSecret)
   try {
-    await migrate(db, { log, keys: sealer })
+    await migrate(db, { log, keys: undefined })
     if (!(await findCopyFault(db)))
       throw new SvcError('invalid_arguments', `${db.address} is no copy: svc runs on it as it is`)
+    await rejectForeignSchema(db)
+    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
+    await createRunner(db)('plain', () => rejectForeignRows(createNounContext(context), 'postgres'))
+    await migrate(db, { log, keys: sealer })
     // The processes of the original own nothing here. The trigger on head notes the server.
     await db.script([
       sql`DELETE FROM node`,
       sql`DELETE FROM server_run`,
       sql`UPDATE head SET revision = revision + 1`,
     ])
-    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
     const still = goesOn ? { sends: 0, webhooks: 0, keys: 0 } : await letStandStill(context, keepKeys)
     await db.run(sql`UPDATE meta SET home = home()`)
     await db.barrier()

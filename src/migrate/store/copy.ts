@@ -7,7 +7,13 @@ import { SvcError } from '../../model/error.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import type { MediaStore } from '../../storage/media-store.ts'
 import { mapToken, type SecretChange } from '../../storage/sealed-places.ts'
-import { changeSecrets, copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
+import {
+  changeSecrets,
+  copiedTables,
+  rejectForeignNames,
+  type StoreRow,
+  type StoreTable,
+} from '../../storage/table-list.ts'
 import type { CopiedState, CopySide, CopySource, CopyTarget } from './side.ts'
 
 /** What is being done, for a person who waits. */
@@ -125,6 +131,7 @@ class Copy {
     if (last === undefined) await target.clear(table)
     let rows = 0
     for await (const page of source.read(table, last)) {
+      for (const row of page) rejectForeignNames(table, row)
       if (table.name === 'outbox_part') for (const row of page) noteFile(row, kept)
       await target.write(
         table,

@@ -3,7 +3,9 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import type { UserContext } from '../../model/session.ts'
-import { ensurePrivateDir, syncDir, writeDurably } from '../../platform/files.ts'
+import { openFolderBelow } from '../../platform/below.ts'
+import { syncDir, writeDurably } from '../../platform/files.ts'
+import { requireOwnName } from '../../platform/own-names.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { mapToken } from '../../storage/sealed-places.ts'
@@ -133,8 +135,8 @@ interface AccountWriting {
 
 async function writeAccount(db: Database, { account, dir, sealer }: AccountWriting): Promise<void> {
   const { bot_id, created_at, cursor, info, name, token } = account
-  const folder = join(dir, name)
-  await ensurePrivateDir(folder)
+  await using held = await openFolderBelow(dir, requireOwnName('session', name), { create: true })
+  const folder = held.path
   const lanes = db.all<{
     id: number
     peer: string

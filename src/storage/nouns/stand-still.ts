@@ -1,10 +1,17 @@
 /** What stands still in a copy of a store: the original may have gone on. */
-import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import { SvcError } from '../../model/error.ts'
+import { constantSql, joinSql, type Sql, sql } from '../../platform/sql.ts'
 import { askLifeMs } from '../outbox-limits.ts'
-import { type NounContext, type Routine, readFirst, write } from '../routine.ts'
+import { type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
 import { noneMissed } from '../rules/notices.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
-import { cursorColumns } from '../table-list.ts'
+import {
+  cursorColumns,
+  rejectForeignNames,
+  type StoreRow,
+  type StoreTable,
+  storeTables,
+} from '../table-list.ts'
 import { createKeys } from './keys.ts'
 
 export interface StandingStill {
@@ -14,6 +21,19 @@ export interface StandingStill {
   webhooks: number
   /** Keys that were revoked. */
   keys: number
+}
+
+/** @throws SvcError `invalid_arguments` for a row that names a file as svc does not */
+export function* rejectForeignRows({ dialect }: NounContext, engine: StoreTable['only']): Routine<void> {
+  for (const table of storeTables) {
+    const { files, key, name, only = engine } = table
+    if (files === undefined || only !== engine) continue
+    const columns = [...new Set([...key.slice(0, 1), ...Object.keys(files)])].map(column =>
+      column === 'nth' ? sql`${dialect.nth} AS nth` : constantSql(`"${column}"`),
+    )
+    const rows = yield* readAll<StoreRow>(sql`SELECT ${joinSql(columns)} FROM ${constantSql(name)}`)
+    for (const row of rows) rejectForeignNames(table, row)
+  }
 }
 
 /**
@@ -60,5 +80,16 @@ export function* standStill(
   const valid = keepKeys ? [] : (yield* list()).filter(({ revoked_at }) => revoked_at === undefined)
   let keys = 0
   for (const key of valid) keys += (yield* revoke(key.id, clock.now())).length
+  const left = (yield* readFirst<{ sends: number; webhooks: number; keys: number }>(sql`SELECT
+    (SELECT count(*) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL AND asked IS NULL) AS sends,
+    (SELECT count(*) FROM webhook WHERE paused = 0 AND disabled IS NULL) AS webhooks,
+    (SELECT count(*) FROM access_key WHERE revoked_at IS NULL) AS keys`))!
+  if (left.sends + left.webhooks + (keepKeys ? 0 : left.keys) > 0) throw notStillError(left)
   return { webhooks: paused.length, keys }
 }
+
+const notStillError = (details: StandingStill) =>
+  new SvcError('store_unavailable', 'something in the store undoes changes: it does not stand still', {
+    details: { ...details },
+    hint: 'Use a copy from before.',
+  })

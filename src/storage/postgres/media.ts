@@ -6,6 +6,7 @@ import { badArgument, SvcError } from '../../model/error.ts'
 import { emptyFileError, staleFileMs, tooLargeError } from '../../platform/file-stream.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import { createByteCounter } from '../../platform/memory.ts'
+import { requireOwnName } from '../../platform/own-names.ts'
 import { sqlStateOf } from '../../platform/postgres.ts'
 import { sql } from '../../platform/sql.ts'
 import type {
@@ -56,6 +57,7 @@ export class PgMediaStore extends PgPart implements MediaStore {
     let isReserved = false
     try {
       signal.throwIfAborted()
+      requireOwnName('media', id)
       if (size !== undefined && size > limit) throw limitError(limit)
       const reserved = Math.min(size ?? maxStoredBytes, this.#rules.room?.largest ?? limit)
       await this.#reserve(id, reserved, options)

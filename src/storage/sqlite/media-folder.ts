@@ -17,6 +17,7 @@ import {
 import { readText, returnIfAbsent, sweep, syncDir, writeDurably } from '../../platform/files.ts'
 import type { FreeSpace } from '../../platform/free-space.ts'
 import type { Log } from '../../platform/log.ts'
+import { isOwnName, ownPath } from '../../platform/own-names.ts'
 import { createSteadyFile, openRegularFile } from '../../platform/steady-file.ts'
 import type {
   MediaRules,
@@ -34,8 +35,6 @@ export interface MediaFolderOptions extends MediaRules {
   clock: Clock
   log: Log
 }
-
-const isName = /^[0-9a-f-]{36}(\.queued)?$/
 
 /** JSON file beside a file: the note, and these fields. */
 interface Sidecar extends Record<string, unknown> {
@@ -80,7 +79,7 @@ export class MediaFolder implements MediaStore {
   ): Promise<StoredFile> {
     const { clock, lifeMs, space } = this.#options
     const folder = await this.#folder()
-    const path = join(folder, id)
+    const path = ownPath(folder, 'media', id)
     const written = await keepStream(body, path, {
       digests: ['md5', ...(digest ? [digest] : [])],
       maxBytes,
@@ -109,8 +108,8 @@ export class MediaFolder implements MediaStore {
 
   async open(id: string): Promise<OpenedStoredFile | undefined> {
     const { clock, lifeMs } = this.#options
-    if (!isName.test(id)) return undefined
-    const path = join(await this.#folder(), id)
+    if (!isOwnName('media', id)) return undefined
+    const path = ownPath(await this.#folder(), 'media', id)
     const sidecar = lifeMs === undefined ? undefined : parseSidecar(await readText(`${path}.json`))
     if (lifeMs !== undefined && (!sidecar || sidecar.expires_at <= clock.now())) return undefined
     const opened = await openRegularFile(path, { maxBytes: Number.MAX_SAFE_INTEGER }).catch(() => undefined)
@@ -126,18 +125,16 @@ export class MediaFolder implements MediaStore {
   }
 
   async discard(ids: readonly string[]): Promise<void> {
-    const { log, mediaRoot, name } = this.#options
-    for (const id of ids) {
-      await rm(join(mediaRoot, name, id), { force: true }).catch(error =>
-        log.warn('file of a sent message not removed', { name: id, error }),
-      )
-    }
+    for (const id of ids)
+      await this.#folder()
+        .then(folder => rm(ownPath(folder, 'media', id), { force: true }))
+        .catch(error => this.#options.log.warn('file of a sent message not removed', { name: id, error }))
   }
 
   async sweep(needed: ReadonlySet<string> = new Set()): Promise<void> {
     const { clock, lifeMs, mediaRoot, name } = this.#options
     const folder = join(mediaRoot, name)
-    const isOver = (found: string) => isName.test(found.replace(/\.json$/, '')) && !needed.has(found)
+    const isOver = (found: string) => isOwnName('media', found.replace(/\.json$/, '')) && !needed.has(found)
     await sweep(folder, unfinishedName, clock.now() - staleFileMs)
     await sweep(
       folder,
@@ -151,7 +148,7 @@ export class MediaFolder implements MediaStore {
     const folder = join(mediaRoot, name)
     for (const file of await readdir(folder).catch(() => [])) {
       const id = file.slice(0, -5)
-      if (!file.endsWith('.json') || !isName.test(id)) continue
+      if (!file.endsWith('.json') || !isOwnName('media', id)) continue
       const path = join(folder, file)
       const sidecar = parseSidecar(await readText(path))
       if (!sidecar || !(await isOver(noteOf(sidecar), { id, stored_at: sidecar.expires_at - lifeMs })))
@@ -169,7 +166,7 @@ export class MediaFolder implements MediaStore {
 /** Returns the ids of the uploads in a media root, also of expired ones. */
 export async function listUploads(mediaRoot: string): Promise<string[]> {
   const found = await readdir(join(mediaRoot, 'uploads')).catch(returnIfAbsent<string[]>([]))
-  return found.filter(name => isName.test(name)).sort()
+  return found.filter(name => isOwnName('media', name)).sort()
 }
 
 /** Opens the media stores in folders of the media root. */
@@ -305,7 +302,7 @@ class UploadQuota {
 
   async #drop(id: string): Promise<void> {
     this.#usedBySend.delete(id)
-    const path = join(this.#ports.folder, id)
+    const path = ownPath(this.#ports.folder, 'media', id)
     for (const file of [`${path}.json`, path]) await rm(file, { force: true })
     this.#kept.delete(id)
   }

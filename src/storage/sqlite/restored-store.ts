@@ -6,7 +6,7 @@ import { untouched } from '../../platform/sealing.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import { ClockTrust } from '../clock-trust.ts'
-import { type StandingStill, standStill } from '../nouns/stand-still.ts'
+import { rejectForeignRows, type StandingStill, standStill } from '../nouns/stand-still.ts'
 import { storeTables } from '../table-list.ts'
 import { ProcessOwner } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
@@ -30,10 +30,15 @@ export async function prepareRestoredStore(
   const db = await openDatabase(path)
   try {
     await rejectForeignParts(db)
+    // An index may hide rows from a change.
+    const { integrity_check } = db.one<{ integrity_check: string }>`PRAGMA integrity_check(1)`
+    if (integrity_check !== 'ok') throw badArgument('file', `its messages.db is damaged: ${integrity_check}`)
     migrate(db)
     return db.transaction(() => {
+      const ground = groundOf(db, clock)
+      drive(db, rejectForeignRows(ground.nouns, 'sqlite'))
       clearOwners(db)
-      return letStandStill(db, clock, keepKeys)
+      return letStandStill(ground, keepKeys)
     })
   } catch (error) {
     throw storeErrorOf(error, 'messages.db cannot be restored')
@@ -51,19 +56,29 @@ async function rejectForeignParts(db: Database): Promise<void> {
   const expected = await openDatabase(':memory:')
   try {
     migrate(expected, { target: db.one<{ user_version: number }>`PRAGMA user_version`.user_version })
-    if (partsOf(db) === partsOf(expected)) return
-    throw badArgument('file', 'its messages.db has other tables or triggers than those of svc')
+    const different = differencesOf(db, expected)
+    if (different.length === 0) return
+    const named = different.slice(0, 5).join(', ')
+    throw badArgument('file', `its messages.db is not as svc makes it: ${named}`)
   } finally {
     expected.close()
   }
 }
 
-/** Returns the names of tables and indexes, and the triggers. SQLite adds tables of its own. */
-const partsOf = (db: Database): string =>
-  JSON.stringify(
-    db.all`SELECT type, name, CASE type WHEN 'trigger' THEN sql END AS sql FROM sqlite_schema
-      WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`,
+/** Returns everything in the schema by its name. What SQLite has counted of the rows is left out. */
+const partsOf = (db: Database): Set<string> =>
+  new Set(
+    db.all<{ type: string; name: string }>`SELECT type, name, tbl_name, sql FROM sqlite_schema
+      WHERE NOT (type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4'))`.map(part =>
+      JSON.stringify(part),
+    ),
   )
+
+/** @returns the names of parts that only one has, or that differ */
+function differencesOf(found: Database, expected: Database): string[] {
+  const parts = [...partsOf(found).symmetricDifference(partsOf(expected))]
+  return [...new Set(parts.map(text => JSON.parse(text)).map(({ name, type }) => `${type} ${name}`))].sort()
+}
 
 function clearOwners(db: Database): void {
   for (const { name, owners } of storeTables) {
@@ -72,15 +87,21 @@ function clearOwners(db: Database): void {
   }
 }
 
-function letStandStill(db: Database, clock: Clock, keepKeys: boolean): StandingStill {
+function groundOf(db: Database, clock: Clock) {
   const messages = new SqliteMessages(db, clock, silentLog, untouched)
   const ground = { db, clock, messages, owner: new ProcessOwner(), sealer: untouched }
   const lanes = new SqliteOutboxLanes(ground, () => new Map())
   const entries = new SqliteOutboxEntries(ground, lanes)
   const plans = new SqliteOutboxPlans(ground, entries)
   const outbox = new SqliteOutbox(ground, { lanes, entries, plans }, new ClockTrust(clock, {}))
+  return { db, entries, outbox, nouns: createNounContext(ground, plans) }
+}
+
+function letStandStill(
+  { db, entries, nouns, outbox }: ReturnType<typeof groundOf>,
+  keepKeys: boolean,
+): StandingStill {
   outbox.reap(outbox.listOrphans(Number.POSITIVE_INFINITY))
-  const nouns = createNounContext(ground, plans)
   const still = drive(db, standStill(nouns, ['store_id', 'id'], keepKeys))
   return { ...still, sends: entries.list().length }
 }

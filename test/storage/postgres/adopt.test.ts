@@ -10,8 +10,9 @@ import { adoptStore } from '../../../src/migrate/store/adopt.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { connectPg } from '../../../src/platform/postgres.ts'
-import { sql } from '../../../src/platform/sql.ts'
+import { constantSql, sql } from '../../../src/platform/sql.ts'
 import { openPgStorage } from '../../../src/storage/postgres/open.ts'
+import { listForeignParts } from '../../../src/storage/postgres/own-schema.ts'
 import { newDatabase, secret } from '../../support/databases.ts'
 import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
 import { bot } from '../support.ts'
@@ -119,6 +120,58 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
       await storage.close()
     }
   })
+
+  test('with anything in its schema that svc does not make is refused, by name', async () => {
+    await using original = await newDatabase()
+    await (await open(original.url)).close()
+    await using copy = await copyOf(original.url)
+    const server = await sharedPostgres()
+    const undo = `CREATE FUNCTION svc.undo() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN new.revoked_at := NULL; RETURN new; END $$`
+    const changes = [
+      ['function svc.undo()', undo],
+      [
+        'trigger t of access_key',
+        `${undo.replace('svc.undo', 'public.undo')};
+        CREATE TRIGGER t BEFORE UPDATE ON svc.access_key FOR EACH ROW EXECUTE FUNCTION public.undo()`,
+      ],
+      ['rule keep', 'CREATE RULE keep AS ON UPDATE TO svc.access_key DO INSTEAD NOTHING'],
+      ['policy p', 'CREATE POLICY p ON svc.access_key USING (false)'],
+      ['table access_key', 'ALTER TABLE svc.access_key ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY'],
+      ['table v', 'CREATE VIEW svc.v AS SELECT 1'],
+      ['table m', 'CREATE MATERIALIZED VIEW svc.m AS SELECT 1'],
+      ['table more', 'CREATE TABLE svc.more (a int)'],
+      ['which inherits from access_key', 'CREATE TABLE public.child () INHERITS (svc.access_key)'],
+      ['column access_key.more', 'ALTER TABLE svc.access_key ADD more text'],
+      ['column access_key.revoked_at', 'ALTER TABLE svc.access_key ALTER revoked_at SET DEFAULT 1'],
+      ['column access_key.name', 'ALTER TABLE svc.access_key ALTER name DROP NOT NULL'],
+      ['constraint c of', 'ALTER TABLE svc.access_key ADD CONSTRAINT c CHECK (revoked_at IS NULL) NOT VALID'],
+      ['constraint', 'CREATE TABLE public.other (id text REFERENCES svc.webhook (id))'],
+      ['index one', 'CREATE UNIQUE INDEX one ON svc.access_key (hash)'],
+      ['trigger', 'ALTER TABLE svc.outbox_lane DISABLE TRIGGER ALL'],
+      [
+        'function svc.home()',
+        `CREATE OR REPLACE FUNCTION svc.home() RETURNS text LANGUAGE sql AS $$ SELECT 'x' $$`,
+      ],
+      ['function', 'DROP FUNCTION svc.expect CASCADE'],
+      ['sequence access_key_nth_seq', 'ALTER SEQUENCE svc.access_key_nth_seq INCREMENT 2'],
+      ['type svc.t', 'CREATE TYPE svc.t AS ENUM ()'],
+      [
+        'operator svc.=(text,text)',
+        `CREATE FUNCTION svc.same(text, text) RETURNS boolean LANGUAGE sql AS $$ SELECT true $$;
+        CREATE OPERATOR svc.= (LEFTARG = text, RIGHTARG = text, FUNCTION = svc.same)`,
+      ],
+      ['collation svc.c', 'CREATE COLLATION svc.c FROM "C"'],
+    ] as const
+    const connection = await connectPg({ url: server.superUrl(copy.name), name: 'test', answerMs: 60_000 })
+    const statements = changes.map(([, statement]) => statement).join(';\n')
+    await connection.run(constantSql(`BEGIN; SET LOCAL search_path = pg_catalog; ${statements}`))
+    const different = (await listForeignParts(connection)).join('\n')
+    connection.destroy()
+    for (const [named] of changes) expect(different).toContain(named)
+    await server.psql(`CREATE RULE keep AS ON UPDATE TO svc.access_key DO INSTEAD NOTHING`, copy.name)
+    expect(await refusalOf(adopt(copy.url))).toMatch(/^store_unavailable: .*rule keep of access_key/)
+  }, 120_000)
 
   test('stands still afterwards as a restored backup does, or goes on if the original did not', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'svc-adopt-'))

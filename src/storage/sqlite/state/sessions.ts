@@ -34,6 +34,7 @@ import {
 } from '../../../platform/json-file.ts'
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
+import { isOwnName, ownPath } from '../../../platform/own-names.ts'
 import type { Sealer } from '../../../platform/sealing.ts'
 import type { Joining, JoinOutcome } from '../../invitations.ts'
 import type { SessionChanges, SessionRecord, SessionStore } from '../../state.ts'
@@ -181,7 +182,7 @@ export class SessionFiles implements SessionStore {
 
   async #get(name: string, locked: boolean): Promise<SessionRecord | undefined> {
     // Nothing outside the data directory is read, whatever the name is.
-    if (!this.#isKnown(name) && !isSessionName(name)) return undefined
+    if (!this.#isKnown(name) && !isOwnName('session', name)) return undefined
     const exact = await this.#read(name, locked)
     if (exact) return exact
     if (this.#index.markGone(name)) this.#forgetCaches()
@@ -379,7 +380,7 @@ export class SessionFiles implements SessionStore {
 
   async sweep(before: number): Promise<number> {
     const folders: string[] = []
-    for (const folder of ['', ...this.#folders().filter(isSessionName)]) {
+    for (const folder of ['', ...this.#folders().filter(name => isOwnName('session', name))]) {
       const path = join(this.#dir, folder)
       if ((await readdir(path).catch(() => [])).some(isHalfWritten)) folders.push(path)
     }
@@ -421,7 +422,7 @@ export class SessionFiles implements SessionStore {
   }
 
   contextsPath(name: string): string {
-    return join(this.#dir, name, dataFiles.contexts)
+    return join(ownPath(this.#dir, 'session', name), dataFiles.contexts)
   }
 
   #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
@@ -488,7 +489,7 @@ export class SessionFiles implements SessionStore {
 
   /** Whether a folder has a name that svc may give. Logs a warning if not. */
   #isSession(folder: string): boolean {
-    if (this.#isKnown(folder) || isSessionName(folder)) return true
+    if (this.#isKnown(folder) || isOwnName('session', folder)) return true
     this.#warnOnce(folder, 'folder ignored: its name is not a session name')
     return false
   }
@@ -538,14 +539,5 @@ export class SessionFiles implements SessionStore {
 
   #writeDefault(name: string): Promise<void> {
     return writeDurably(join(this.#dir, dataFiles.defaultSession), `${name}\n`)
-  }
-}
-
-/** Whether a folder with that name, in any Unicode normal form, can be a session's. */
-function isSessionName(folder: string): boolean {
-  try {
-    return normalizeSessionName(folder) === folder.normalize('NFC')
-  } catch {
-    return false
   }
 }
