@@ -71,11 +71,31 @@ export class ApiError extends Error {
   }
 }
 
+/**
+ * The secret of the sign-in, which goes with every call: the cookie alone also reaches other servers of this host. The storage
+ * is of this origin alone, and of all its tabs.
+ */
+const secretKey = `svc.secret${base}`
+const secretHeader = 'svc-panel'
+const ownHeaders = (): Record<string, string> => {
+  const secret = localStorage.getItem(secretKey)
+  return secret === null ? {} : { [secretHeader]: secret }
+}
+
+/** Takes the secret from the address to which a link to sign in leads. */
+export function takeSecret(): void {
+  const [name, secret] = location.hash.slice(1).split('=')
+  if (name !== secretHeader || !secret) return
+  localStorage.setItem(secretKey, secret)
+  history.replaceState(null, '', location.pathname + location.search)
+}
+
 /** Called when a call fails because nobody is signed in. */
 export const onSignedOut: { call: () => void } = { call: () => {} }
 
 /** Options of a call. `keepalive` lets it finish after the page is closed. */
 type How = Pick<RequestInit, 'keepalive' | 'signal'>
+type Init = How & Pick<RequestInit, 'method' | 'body'> & { headers?: Record<string, string> }
 
 /** Calls an operation. @throws ApiError */
 export const call = <N extends OperationName>(name: N, input: Input<N>, how?: How): Promise<Answer<N>> =>
@@ -83,28 +103,61 @@ export const call = <N extends OperationName>(name: N, input: Input<N>, how?: Ho
 
 /** Exchanges the token for the cookie that the other calls need. @throws ApiError */
 export const signIn = (token: string) => post('sign-in', { token })
-export const signOut = () => post('sign-out', {})
+export const signOut = async (): Promise<void> => {
+  await post('sign-out', {})
+  localStorage.removeItem(secretKey)
+}
+
+/** Returns a URL of the API that the browser may load within a minute, without the headers of this page. @throws ApiError */
+export async function linkTo(url: string): Promise<string> {
+  if (localStorage.getItem(secretKey) === null) return url
+  const answer = await answerOf(`${base}/api/pass`, postOf({}))
+  const link = new URL(url, location.href)
+  const pass = answer.headers.get('svc-pass')
+  if (pass !== null) link.searchParams.set('pass', pass)
+  return link.href
+}
+
+/** Lets a click on a link to a file of the API load it. @param failed gets the error of one that cannot be loaded */
+export const followFileLinks = (failed: (error: unknown) => void): void =>
+  document.addEventListener('click', event => {
+    const link = event.target instanceof Element ? event.target.closest('a') : null
+    if (event.defaultPrevented || !link?.href.startsWith(new URL(`${base}/api/`, location.href).href)) return
+    event.preventDefault()
+    const { download, rel, target } = link
+    linkTo(link.href).then(
+      href => Object.assign(document.createElement('a'), { href, target, rel, download }).click(),
+      failed,
+    )
+  })
 
 async function post<T>(path: string, input: object, how: How = {}): Promise<T> {
-  const headers = { 'content-type': 'application/json' }
-  const body = JSON.stringify(input)
-  const answer = await answerOf(`${base}/api/${path}`, { ...how, method: 'POST', headers, body })
+  const answer = await answerOf(`${base}/api/${path}`, { ...how, ...postOf(input) })
   return (await answer.json()) as T
 }
+
+const postOf = (input: object) => ({
+  method: 'POST',
+  headers: { 'content-type': 'application/json' },
+  body: JSON.stringify(input),
+})
 
 /** A call that exceeds the rate of the caller's key is repeated, if it may go within this time. */
 const soonS = 1
 const mostTries = 8
 
-async function answerOf(url: string, init: RequestInit = {}, tries = 1): Promise<Response> {
+async function answerOf(url: string, init: Init = {}, tries = 1): Promise<Response> {
   let response: Response
   try {
-    response = await fetch(url, { credentials: 'same-origin', ...init })
+    const headers = { ...init.headers, ...ownHeaders() }
+    response = await fetch(url, { credentials: 'same-origin', ...init, headers })
   } catch (error) {
     if (init.signal?.aborted && init.signal.reason.name !== 'TimeoutError') throw error
     throw new ApiError(0, { code: 'unreachable', detail: '' })
   }
   setServiceTime(Date.parse(response.headers.get('date') ?? ''))
+  const secret = response.headers.get(secretHeader)
+  if (secret !== null) localStorage.setItem(secretKey, secret)
   if (response.ok) return response
   const problem = (await response.json().catch(() => ({}))) as { retry_after?: number }
   const { retry_after: waitS = Number.POSITIVE_INFINITY } = problem
@@ -173,7 +226,8 @@ export function upload(
     call.onerror = () => reject(new ApiError(0, { code: 'unreachable', detail: '' }))
     call.onabort = () => reject(new DOMException('', 'AbortError'))
     signal.addEventListener('abort', () => call.abort(), { once: true })
-    call.setRequestHeader('content-type', 'application/octet-stream')
+    const headers = { ...ownHeaders(), 'content-type': 'application/octet-stream' }
+    for (const [name, value] of Object.entries(headers)) call.setRequestHeader(name, value)
     call.send(file)
   })
 }

@@ -1,5 +1,5 @@
 /** Receives the service's events and passes them to `live.ts`. */
-import { ApiError, type SessionWithUsers, type Status } from './api.ts'
+import { ApiError, linkTo, type SessionWithUsers, type Status } from './api.ts'
 import {
   askAgain,
   type News,
@@ -36,6 +36,8 @@ const againMs = 1000
  */
 export function follow(rejectedMs = 3000): void {
   let source: EventSource | undefined
+  /** The wait for the URL of a stream; another value: it is not wanted any more. */
+  let opening: object | undefined
   /** Set while this tab has given its connection away. */
   let looking: ReturnType<typeof setInterval> | undefined
   let again: ReturnType<typeof setTimeout> | undefined
@@ -45,8 +47,26 @@ export function follow(rejectedMs = 3000): void {
     clearInterval(looking)
     looking = undefined
     tabs.postMessage('line')
+    leave()
+    const own = {}
+    opening = own
+    linkTo(`${base}/api/events`).then(
+      url => opening === own && listen(new EventSource(url)),
+      error => {
+        if (opening !== own) return
+        failed(error)
+        openLater()
+      },
+    )
+  }
+  const openLater = () => setTimeout(() => signedOut.value || looking !== undefined || open(), rejectedMs)
+  const leave = () => {
     source?.close()
-    source = new EventSource(`${base}/api/events`)
+    source = undefined
+    opening = undefined
+  }
+  const listen = (stream: EventSource) => {
+    source = stream
     source.addEventListener('hello', () => {
       // Load what happened before the stream was open.
       void refresh().catch(failed)
@@ -74,15 +94,12 @@ export function follow(rejectedMs = 3000): void {
           if (isClosed && me.value && !may('history')) look()
         }, failed)
       }
-      if (isClosed) {
-        setTimeout(() => signedOut.value || looking !== undefined || open(), rejectedMs)
-      }
+      if (isClosed) openLater()
     }
   }
   const failed = (error: unknown) => {
     if (error instanceof ApiError && error.status === 401) {
-      source?.close()
-      source = undefined
+      leave()
       clearInterval(looking)
       looking = undefined
       return
@@ -99,8 +116,7 @@ export function follow(rejectedMs = 3000): void {
   /** Loads the state at intervals, without a stream. */
   const look = () => {
     online.value = true
-    source?.close()
-    source = undefined
+    leave()
     looking ??= setInterval(() => void refresh().catch(failed), lookMs)
   }
   tabs.onmessage = () => {

@@ -1,4 +1,5 @@
 import { render } from 'preact'
+import { followFileLinks, takeSecret } from './api.ts'
 import { App } from './app.tsx'
 import { lookForUnsent } from './conversations/kept.ts'
 import { follow } from './follow.ts'
@@ -6,15 +7,18 @@ import { followLanguage, readLanguage, startTexts } from './i18n.ts'
 import { loadPage, others, pages } from './pages.ts'
 import { herePath } from './service-urls.ts'
 import { startTheme } from './theme.ts'
+import { tellError } from './ui/toasts.tsx'
 import { holdSecondClicks, keepFocus } from './ui/work.ts'
 import { yieldToBrowser } from './ui/yield.ts'
 
 // Tells unloaded.ts that the script has loaded.
 document.getElementById('app')!.dataset.begun = ''
+takeSecret()
 startTheme()
 holdSecondClicks()
 keepFocus()
 follow()
+followFileLinks(tellError)
 // The code that shows notifications is part of the settings page.
 const notifies = localStorage.getItem('svc.notify') === 'on'
 

@@ -1,5 +1,8 @@
 /** The end of a conversation, quoted, and the content of a send below it. */
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
 import { type Message, mediaUrl, type OutboxEntry, waitingFileUrl } from '../api.ts'
+import { holdBlob } from '../conversations/blobs.ts'
 import { Delivery } from '../conversations/delivery.tsx'
 import { fileName, itemWords, preview } from '../conversations/message-summary.ts'
 import { t } from '../i18n.ts'
@@ -32,6 +35,21 @@ export const Said = ({
   </ol>
 )
 
+function Picture({ row, index, url, alt }: { row: number; index: number; url: string; alt: string }) {
+  const src = useSignal<string | undefined>(undefined)
+  useEffect(() => {
+    const { promise, release } = holdBlob(row, index, url)
+    promise.then(blob => {
+      src.value = blob.url
+    }, ignore)
+    return release
+  }, [url])
+  return <img src={src.value} alt={alt} />
+}
+
+/** The text beside a picture says what it is. */
+const ignore = () => {}
+
 function Items({ message }: { message: Message }) {
   let media = 0
   if (message.items.length === 0) return <p class="foreign">{preview(message)}</p>
@@ -44,7 +62,15 @@ function Items({ message }: { message: Message }) {
       )
     const index = item.has_media ? media++ : media
     if (item.kind === 'IMAGE' && item.has_media)
-      return <img key={nth} src={mediaUrl(message, index)} alt={itemWords(item)} loading="lazy" />
+      return (
+        <Picture
+          key={nth}
+          row={message.id}
+          index={index}
+          url={mediaUrl(message, index)}
+          alt={itemWords(item)}
+        />
+      )
     return (
       <p key={nth} class="foreign">
         {itemWords(item)}
@@ -72,7 +98,7 @@ export const Content = ({
       ({ id, kind, file_name, source }) =>
         kind !== 'text' && (
           <p key={id} class="asked-file">
-            {kind === 'image' && <img src={waitingFileUrl(id)} alt="" loading="lazy" />}
+            {kind === 'image' && <Picture row={id} index={0} url={waitingFileUrl(id)} alt="" />}
             <Icon name={kind === 'image' ? 'image' : 'file'} size={16} />
             <a class="link" href={waitingFileUrl(id)} download>
               <bdi>{fileName(file_name ?? '')}</bdi>

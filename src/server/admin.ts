@@ -24,13 +24,13 @@ import type { Clock } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { type Access, type AccessOptions, createAccess } from './admin/access.ts'
+import { type Access, type AccessOptions, createAccess, secretHeader } from './admin/access.ts'
 import { addCallRoutes } from './admin/call-routes.ts'
 import { LiveChanges } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
 import { forwardToPhone, isPhonePath } from './admin/phone.ts'
-import { addressOf, rootOf } from './behind-proxy.ts'
-import { callerAddressOf, noteCaller, principalOf, requestIdOf } from './caller.ts'
+import { addressOf, rootOf, withProxyRouteOf } from './behind-proxy.ts'
+import { callerAddressOf, noteCaller, principalOf, requestIdOf, withCallerOf } from './caller.ts'
 import { toProblemResponse } from './errors.ts'
 import { createUnopenedStream } from './event-stream.ts'
 import { FailedAttempts } from './failed-attempts.ts'
@@ -143,7 +143,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
   const { answerCall, methods } = addRoutes(options, context, access, events)
   /** Returns what the caller of a page may do; undefined if it is not known. */
   const meOf = async (request: Request): Promise<Me | undefined> => {
-    const by = await access.identify(request, false, () => callerAddressOf(request))
+    const by = await access.identify(request, false, () => callerAddressOf(request), true)
     if (by instanceof SvcError) return undefined
     // What is left of the limits is different in each answer.
     const { left: _, ...known } = await invoke(me, gateway, {}, createDirectCall({ by, local: false }), log)
@@ -167,9 +167,11 @@ export function createAdminApp(options: AdminOptions): AdminApp {
 
   const fetch: PathHandler = async (request, peer, path) => {
     const isApi = path === '/api' || path.startsWith('/api/')
-    const open = pathsWithoutSignIn.has(path) || !(isApi || phoneOf(path))
+    const isPhone = phoneOf(path) !== undefined
+    const open = pathsWithoutSignIn.has(path) || !(isApi || isPhone)
     try {
-      const identity = await access.identify(request, open, () => addressOf(request, peer))
+      // The phone is of the simulated WeChat. It runs without the panel too, and knows nothing of it.
+      const identity = await access.identify(request, open, () => addressOf(request, peer), isPhone)
       const by = context.shutdown.stopError ?? identity
       if (by instanceof SvcError) return await tries.throttle(toProblemResponse(by), addressOf(request, peer))
       // The page itself is served even while the store fails.
@@ -179,11 +181,12 @@ export function createAdminApp(options: AdminOptions): AdminApp {
       const answer = await answerWithinLimits(
         by,
         () => addressOf(request, peer),
-        () => answerRequest(request, path, isApi, by),
+        () => answerRequest(withoutPass(request), path, isApi, by),
       )
       // With the first key the panel begins to require a sign-in. The person who made it stays signed in.
       if (wasOpen && path === '/api/call/add_key' && (await access.isRequired()))
-        answer.headers.append('set-cookie', await access.signInOwner(request))
+        for (const [name, value] of headersOf(await access.signInOwner(request)))
+          answer.headers.append(name, value)
       // The page reads the time from this header: in a sandbox, the phone can change the clock.
       if (isApi) answer.headers.set('date', new Date(clock.now()).toUTCString())
       return path === '/api/sign-in'
@@ -241,7 +244,8 @@ function addRoutes(
   addOperations(app, { ...context, maxUploadBytes }, linkedOperations, '/api')
   const live = async (request: Request) => {
     if (isHead(request)) return createUnopenedStream()
-    const isAllowed = async () => !((await access.identify(request, false)) instanceof SvcError)
+    const isAllowed = async () =>
+      !((await access.identify(request, false, undefined, true)) instanceof SvcError)
     return await events.open(principalOf(request) ?? anyCaller, isAllowed)
   }
   app.get('/api/events', ({ request }) => live(request), {
@@ -291,11 +295,11 @@ function createPageHandler(
   const signInByLink = async (request: Request): Promise<Response> => {
     const code = new URL(request.url).searchParams.get('code') ?? ''
     // HEAD does not use up the link: chat apps send it to preview links.
-    let cookie: string | undefined
+    let signedIn: Awaited<ReturnType<Access['signInByLink']>>
     let isUsed = false
     try {
-      if (request.method !== 'HEAD') cookie = await access.signInByLink(code, request)
-      isUsed = !cookie && (await access.isRequired())
+      if (request.method !== 'HEAD') signedIn = await access.signInByLink(code, request)
+      isUsed = !signedIn && (await access.isRequired())
       if (isUsed && request.method !== 'HEAD') onRefused(request)
     } catch (error) {
       log.debug('a link to sign in cannot be checked', { error })
@@ -303,10 +307,11 @@ function createPageHandler(
     return new Response(null, {
       status: 303,
       headers: {
-        location: `${rootOf(request)}/${isUsed ? '?link=used' : ''}`,
+        // A browser sends no server what follows the #.
+        location: `${rootOf(request)}/${isUsed ? '?link=used' : signedIn ? `#${secretHeader}=${signedIn.secret}` : ''}`,
         'cache-control': 'no-store',
         'referrer-policy': 'no-referrer',
-        ...(cookie && { 'set-cookie': cookie }),
+        ...(signedIn && { 'set-cookie': signedIn.cookie }),
       },
     })
   }
@@ -345,13 +350,26 @@ function addSignInRoutes(
 ): void {
   addOwnRoute(app, context, ['/api/sign-in', 'sign_in'], {
     summary: 'Sign in with the token or a key',
-    description: 'Sets the cookie that the other calls want where a token is required.',
+    description:
+      'Sets the cookie that the other calls want where a token is required, and returns in the header `svc-panel` the secret that they send in theirs.',
     body: closed({ token: bounded(1000) }),
     answer: SuccessAnswer,
     errors: ['rate_limited'],
-    headers: async ({ token }, request) => ({
-      'set-cookie': await access.signIn(token, request, () => callerAddressOf(request)),
-    }),
+    headers: async ({ token }, request) =>
+      Object.fromEntries(headersOf(await access.signIn(token, request, () => callerAddressOf(request)))),
+    run: () => ({ success: true }),
+  })
+  addOwnRoute(app, context, ['/api/pass', 'pass'], {
+    summary: 'A pass for links',
+    description:
+      'Returns in the header `svc-pass` what a link to a GET route of the panel has in its query for a minute, as `pass`: for downloads and the event stream, which a browser loads without headers of the page. Without the header no sign-in is required.',
+    body: closed({}),
+    answer: SuccessAnswer,
+    errors: [],
+    async headers(_body, request): Promise<Record<string, string>> {
+      const pass = await access.createPass(request)
+      return pass === undefined ? {} : { 'svc-pass': pass }
+    },
     run: () => ({ success: true }),
   })
   addOwnRoute(app, context, ['/api/sign-out', 'sign_out'], {
@@ -367,6 +385,21 @@ function addSignInRoutes(
     },
     run: () => ({ success: true }),
   })
+}
+
+const headersOf = ({ cookie, secret }: Awaited<ReturnType<Access['signIn']>>) =>
+  [
+    ['set-cookie', cookie],
+    [secretHeader, secret],
+  ] as const
+
+/** Returns a request as the routes know it: the pass of a link is no input of an operation. */
+function withoutPass(request: Request): Request {
+  const url = new URL(request.url)
+  if (request.method !== 'GET' || !url.searchParams.has('pass')) return request
+  url.searchParams.delete('pass')
+  const { headers, signal } = request
+  return withCallerOf(withProxyRouteOf(new Request(url, { headers, signal }), request), request)
 }
 
 const SuccessAnswer = Type.Object({ success: Type.Boolean() })

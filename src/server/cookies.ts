@@ -5,21 +5,24 @@ import { isOverTls, prefixOf } from './behind-proxy.ts'
 /**
  * Returns the names of a cookie, without and with TLS. With TLS the name begins with `__Host-`: a browser
  * accepts it only from this host, and only with the path `/`. Another subdomain can set the first name, so
- * both cookies are tried. Each prefix has its own names, so that two services on one host do not end each
- * other's sign-ins.
+ * both cookies are tried. Each port and prefix has its own names, so that two services on one host do not end
+ * each other's sign-ins: a browser sends a cookie to all ports of its host.
  */
-function cookieNames(name: string, prefix: string): readonly [plain: string, secure: string] {
+function cookieNames(name: string, request: Request): readonly [plain: string, secure: string] {
+  const prefix = prefixOf(request) ?? ''
   const hash = prefix && `_${nodeCrypto().hash('sha256', prefix, 'hex').slice(0, 12)}`
-  return [`${name}${hash}`, `__Host-${name}${hash}`]
+  const port = (request.headers.get('host') ?? '').match(/:(\d+)$/)?.[1]
+  const own = `${name}${port === undefined ? '' : `_${port}`}${hash}`
+  return [own, `__Host-${own}`]
 }
 
 /** Returns the values of a cookie in a request. */
 export const cookiesOf = (name: string, request: Request): string[] =>
-  valuesOf(request, cookieNames(name, prefixOf(request) ?? ''))
+  valuesOf(request, cookieNames(name, request))
 
 /** Returns the value of a cookie that, with TLS, no other host can have set. */
 export function findOwnCookie(name: string, request: Request): string | undefined {
-  const [plain, secure] = cookieNames(name, prefixOf(request) ?? '')
+  const [plain, secure] = cookieNames(name, request)
   return valuesOf(request, [isOverTls(request) ? secure : plain])[0]
 }
 
@@ -40,7 +43,7 @@ export function formatCookie(
   below: string = '',
 ): string {
   const prefix = prefixOf(request) ?? ''
-  const [plain, secure] = cookieNames(name, prefix)
+  const [plain, secure] = cookieNames(name, request)
   const [key, path, more] = isOverTls(request)
     ? [secure, '/', '; Secure']
     : [plain, `${prefix}${below}` || '/', '']

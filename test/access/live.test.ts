@@ -5,6 +5,7 @@ import type { NewKeyInput } from '../../src/model/key.ts'
 import { owner } from '../../src/model/principal.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { receiver } from '../push/receiver.ts'
+import { pageHeaders } from '../support/admin.ts'
 import { forFile } from '../support/folder.ts'
 import { bearerOf, type Caller, readStream, startDoors } from './matrix-doors.ts'
 import { makeThings, markersOf, setUpWorld, type Things } from './matrix-world.ts'
@@ -66,7 +67,9 @@ async function listen(listener: Listener): Promise<Line[]> {
   const line = (what: string, text: Promise<string>): Line => ({ what, listener, text })
   const upTo = (word: string) => (text: string) => text.includes(word)
   const events = await fetch(`${doors.url}/events?after=0`, { headers })
-  const panel = await fetch(`${doors.panelUrl}/api/events`, { headers: { cookie: listener.cookie ?? '' } })
+  const panel = await fetch(`${doors.panelUrl}/api/events`, {
+    headers: pageHeaders(listener.cookie ?? ''),
+  })
   const uris = [
     'svc://inbox',
     'svc://sessions',

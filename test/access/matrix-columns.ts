@@ -93,7 +93,7 @@ export async function setUpMatrix() {
     ended.set(name, columns.get(name)!)
     columns.delete(name)
   }
-  ended.set('unknown', { token: `svc_abcd1234_${'0'.repeat(64)}`, cookie: 'svc_panel=1.a.b', by: owner })
+  ended.set('unknown', { token: `svc_abcd1234_${'0'.repeat(64)}`, cookie: 'svc_panel_1=1.a.b', by: owner })
 
   return {
     ...{ world, idle, doors, columns, ended },

@@ -11,6 +11,7 @@ import { serve } from '../../src/platform/serve.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
 import { requestOf } from '../operations/doors.ts'
+import { cookieOf, pageHeaders } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'
 import type { TestGateway } from '../support/gateway.ts'
 import { modernHeaders, modernMeta, post } from '../support/mcp-raw.ts'
@@ -148,7 +149,10 @@ export async function startDoors(t: TestGateway, token: string) {
           ? ({ route: `POST /call/${name}`, tag: 'panel' } as const)
           : rest!
         const { path, init } = requestOf(shape, input)
-        return await answerOf(await send(`${panel.url}/api${path}`, init, cookie ? { cookie } : {}), t.dir)
+        return await answerOf(
+          await send(`${panel.url}/api${path}`, init, cookie ? pageHeaders(cookie) : {}),
+          t.dir,
+        )
       },
     },
     gate: {
@@ -197,7 +201,7 @@ export async function startDoors(t: TestGateway, token: string) {
       const body = JSON.stringify({ token })
       const headers = { 'content-type': 'application/json' }
       const response = await fetch(`${panel.url}/api/sign-in`, { method: 'POST', body, headers })
-      return response.headers.get('set-cookie')!.split(';')[0]!
+      return cookieOf(response.headers)
     },
     async [Symbol.asyncDispose]() {
       app.beginShutdown()

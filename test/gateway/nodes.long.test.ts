@@ -2,6 +2,7 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { deriveSecret } from '../../src/platform/sealing.ts'
 import { receiver } from '../push/receiver.ts'
+import { cookieOf, pageHeaders } from '../support/admin.ts'
 import { type Cluster, type ClusterNode, clusterSecret, startCluster } from '../support/cluster.ts'
 import { ended } from '../support/ended.ts'
 import { eventSource } from '../support/event-source.ts'
@@ -214,6 +215,10 @@ describe.skipIf(!isPostgresThere())('two nodes', () => {
     within,
   )
 
+  /** The cookie as a browser has it for another node, to which a balancer leads by one address. */
+  const onPort = (cookie: string, node: ClusterNode) =>
+    cookie.replace(/_\d+=/, `_${new URL(panelOf(node)).port}=`)
+
   test(
     'a sign-in to the panel counts on every node, and so does its end',
     async () => {
@@ -225,19 +230,26 @@ describe.skipIf(!isPostgresThere())('two nodes', () => {
           body: JSON.stringify({ token }),
         })
         expect(signIn.status).toBeLessThan(300)
-        const cookie = signIn.headers.get('set-cookie')!.split(';')[0]!
+        const page = pageHeaders(cookieOf(signIn.headers))
         const list = (node: ClusterNode) =>
           fetch(`${panelOf(node)}/api/call/list_conversations`, {
             method: 'POST',
-            headers: { cookie, 'content-type': 'application/json', origin: panelOf(node) },
+            headers: {
+              ...page,
+              cookie: onPort(page.cookie, node),
+              'content-type': 'application/json',
+              origin: panelOf(node),
+            },
             body: '{}',
           })
         for (const node of [a, b]) expect((await list(node)).status).toBe(200)
-        const stream = await fetch(`${panelOf(b)}/api/events`, { headers: { cookie } })
+        const stream = await fetch(`${panelOf(b)}/api/events`, {
+          headers: { ...page, cookie: onPort(page.cookie, b) },
+        })
         expect(stream.status).toBe(200)
         const signOut = await fetch(`${panelOf(a)}/api/sign-out`, {
           method: 'POST',
-          headers: { cookie, 'content-type': 'application/json', origin: panelOf(a) },
+          headers: { ...page, 'content-type': 'application/json', origin: panelOf(a) },
           body: '{}',
         })
         expect(signOut.status).toBeLessThan(300)

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { SvcError } from '../../src/model/error.ts'
 import { panelOperations } from '../../src/operations/operations.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
-import { type Admin, startAdmin } from '../support/admin.ts'
+import { type Admin, cookieOf, pageHeaders, startAdmin } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'
 import { forFile } from '../support/folder.ts'
 import { rowsIn } from '../support/gateway.ts'
@@ -16,11 +16,14 @@ import { until } from '../support/until.ts'
 const token = 'correct-horse-battery-staple'
 const dayMs = 24 * 60 * 60_000
 const statusOf = (answer: string) => Number(answer.split(' ')[1])
-/** `svc_panel=…` of a Set-Cookie. */
-const cookieOf = (headers: Headers) => headers.get('set-cookie')!.split(';')[0]!
 const signIn = async (admin: Admin, given = token) => admin.call('POST', '/api/sign-in', { token: given })
-const at = (path: string, headers: Record<string, string> = {}) =>
-  new Request(`http://127.0.0.1${path}`, { headers: { host: '127.0.0.1', ...headers } })
+/** A request by a page. The name of its cookie has the port. */
+const at = (path: string, headers: Record<string, string> = {}) => {
+  const host = `127.0.0.1:${/svc_panel_(\d+)/.exec(headers.cookie ?? '')?.[1] ?? 1}`
+  return new Request(`http://${host}${path}`, {
+    headers: { host, ...headers, ...pageHeaders(headers.cookie ?? '') },
+  })
+}
 
 const clock = testClock()
 const [loopback, guarded, open] = [
@@ -128,15 +131,16 @@ describe.each([
   ['loopback with a token', '127.0.0.1', guarded],
   ['any address', '0.0.0.0', open],
 ] as const)('%s', (_what, host, admin) => {
-  const status = (cookie: string) => admin.call('GET', '/api/status', undefined, { cookie })
+  const status = (cookie: string) => admin.call('GET', '/api/status', undefined, pageHeaders(cookie))
+  const name = `svc_panel_${admin.server.port}`
 
   test('without a sign-in nothing is shown and nothing changes, whatever is asked', async () => {
     for (const head of [
       '',
-      'Cookie: svc_panel=\r\n',
-      'Cookie: svc_panel=1.2.3\r\n',
-      `Cookie: svc_panel=${token}\r\n`,
-      `Cookie: svc_panel=99999999999999.abc.${'A'.repeat(43)}\r\n`,
+      `Cookie: ${name}=\r\n`,
+      `Cookie: ${name}=1.2.3\r\n`,
+      `Cookie: ${name}=${token}\r\n`,
+      `Cookie: ${name}=99999999999999.abc.${'A'.repeat(43)}\r\n`,
       'Authorization: Bearer wrong\r\n',
       'Authorization: Bearer\r\n',
     ]) {
@@ -174,7 +178,7 @@ describe.each([
     const { headers, body } = await signIn(admin)
     expect(body).toEqual({ success: true })
     expect(headers.get('set-cookie')).toMatch(
-      /^svc_panel=[\w.-]+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
+      /^svc_panel_\d+=[\w.-]+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
     )
     expect(headers.get('set-cookie')).not.toContain(token)
     expect((await status(cookieOf(headers))).status).toBe(200)
@@ -227,7 +231,7 @@ describe.each([
     expect((await admin.call('GET', '/api/status', undefined, { authorization })).status).toBe(200)
     expect(
       (await admin.call('GET', (await admin.app.createSignInLink())!)).headers.get('set-cookie'),
-    ).toContain('svc_panel=')
+    ).toContain(`${name}=`)
     clock.advance(1000)
     await Promise.all(more)
     expect(new Set(answers)).toEqual(new Set([401, 429]))
@@ -250,7 +254,7 @@ describe.each([
     }
     const first = await admin.call('GET', link)
     expect(first.status).toBe(303)
-    expect(first.headers.get('location')).toBe('/')
+    expect(first.headers.get('location')).toMatch(/^\/#svc-panel=[\w-]{43}$/)
     expect(first.headers.get('referrer-policy')).toBe('no-referrer')
     expect((await status(cookieOf(first.headers))).status).toBe(200)
     const second = await admin.call('GET', link)
@@ -266,28 +270,81 @@ describe.each([
   test('signing out ends that sign-in and no other', async () => {
     const [one, other] = [cookieOf((await signIn(admin)).headers), cookieOf((await signIn(admin)).headers)]
     expect(one).not.toBe(other)
-    const out = await admin.call('POST', '/api/sign-out', {}, { cookie: one })
-    expect(out.headers.get('set-cookie')).toStartWith('svc_panel=; Path=/; Max-Age=0;')
+    const out = await admin.call('POST', '/api/sign-out', {}, pageHeaders(one))
+    expect(out.headers.get('set-cookie')).toStartWith(`${name}=; Path=/; Max-Age=0;`)
     expect((await status(one)).status).toBe(401)
     expect((await status(other)).status).toBe(200)
   })
 
+  test('the cookie alone, as a server on another port of the host gets it, opens nothing', async () => {
+    const [cookie, other] = [cookieOf((await signIn(admin)).headers), cookieOf((await signIn(admin)).headers)]
+    const { 'svc-panel': secret = '' } = pageHeaders(cookie)
+    const given: Record<string, string>[] = [
+      {},
+      { 'svc-panel': '' },
+      { 'svc-panel': `${secret}x` },
+      { 'svc-panel': secret.slice(1) },
+      { 'svc-panel': pageHeaders(other)['svc-panel']! },
+      { 'svc-panel': cookie.split('.').at(-1)! },
+    ]
+    for (const more of given)
+      for (const line of closed) {
+        const [method = '', path = ''] = line.split(' ')
+        if (path.includes('//') || path.includes('..')) continue
+        clock.advance(60_000)
+        expect([
+          line,
+          more,
+          (await admin.call(method, path, method === 'POST' ? {} : undefined, { cookie, ...more })).status,
+        ]).toEqual([line, more, 401])
+      }
+    // The page that a browser opens says what the caller may do, and has no secret.
+    const { body } = await admin.call('GET', '/', undefined, { cookie, 'sec-fetch-site': 'none' })
+    expect(body).not.toContain(secret)
+    expect((await status(cookie)).status).toBe(200)
+  })
+
+  test('a link of the page loads for a minute, by GET and with its cookie alone', async () => {
+    const [cookie, other] = [cookieOf((await signIn(admin)).headers), cookieOf((await signIn(admin)).headers)]
+    expect((await admin.call('POST', '/api/pass', {}, { cookie })).status).toBe(401)
+    const pass = (await admin.call('POST', '/api/pass', {}, pageHeaders(cookie))).headers.get('svc-pass')!
+    const get = async (given: string, by = cookie, path = '/api/status') =>
+      (await admin.call('GET', `${path}?pass=${given}`, undefined, { cookie: by })).status
+    expect(await get(pass)).toBe(200)
+    // The pass is no input of an operation.
+    expect(await get(pass, cookie, '/api/export')).toBe(200)
+    expect(await get(pass, other)).toBe(401)
+    expect((await admin.call('GET', `/api/status?pass=${pass}`)).status).toBe(401)
+    expect((await admin.call('POST', `/api/call/me?pass=${pass}`, {}, { cookie })).status).toBe(401)
+    const [until, proof] = pass.split('.')
+    for (const forged of [
+      '',
+      '.',
+      `${Number(until) + 1}.${proof}`,
+      `${until}.`,
+      `${until}`,
+      `9${until}.${proof}`,
+    ])
+      expect([forged, await get(forged)]).toEqual([forged, 401])
+    clock.advance(60_001)
+    expect(await get(pass)).toBe(401)
+  })
+
   test('behind TLS the cookie is of this host alone, and a foreign one of its name hides neither', async () => {
     const sign = async (headers: Record<string, string>) =>
-      (await admin.call('POST', '/api/sign-in', { token }, headers)).headers.get('set-cookie')!
+      (await admin.call('POST', '/api/sign-in', { token }, headers)).headers
     const secure = await sign({ 'x-forwarded-proto': 'https' })
-    expect(secure).toMatch(
-      /^__Host-svc_panel=[\w.-]+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
+    expect(secure.get('set-cookie')).toMatch(
+      /^__Host-svc_panel_\d+=[\w.-]+; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict; Secure$/,
     )
-    expect(await sign({ 'x-forwarded-proto': 'http' })).toMatch(/^svc_panel=[^;]+; (?!.*Secure)/)
+    expect((await sign({ 'x-forwarded-proto': 'http' })).get('set-cookie')).toMatch(
+      /^svc_panel_\d+=[^;]+; (?!.*Secure)/,
+    )
     const foreign = `99999999999999.abc.${'A'.repeat(43)}`
-    for (const own of [secure, await sign({})].map(cookie => cookie.split(';')[0]!))
-      for (const cookie of [
-        `svc_panel=${foreign}; ${own}`,
-        `svc_panel=; __Host-svc_panel=x; ${own}; svc_panel=1`,
-      ])
+    for (const own of [secure, await sign({})].map(cookieOf))
+      for (const cookie of [`${name}=${foreign}; ${own}`, `${name}=; __Host-${name}=x; ${own}; ${name}=1`])
         expect([cookie, (await status(cookie)).status]).toEqual([cookie, 200])
-    expect((await status(`svc_panel=${foreign}; __Host-svc_panel=${foreign}`)).status).toBe(401)
+    expect((await status(`${name}=${foreign}; __Host-${name}=${foreign}`)).status).toBe(401)
   })
 
   test('a sign-out lasts over a restart, in another process too, and ends every sign-in that came along', async () => {
@@ -298,7 +355,7 @@ describe.each([
     const shown = async (app: typeof beside, cookie: string) =>
       (await app.fetch(at('/api/status', { cookie }))).status
     expect(await shown(beside, one!)).toBe(200)
-    await admin.call('POST', '/api/sign-out', {}, { cookie: `${one}; ${two}` })
+    await admin.call('POST', '/api/sign-out', {}, pageHeaders(`${one}; ${two}`))
     for (const app of [admin.app, beside, admin.again()]) {
       expect([await shown(app, one!), await shown(app, two!), await shown(app, other!)]).toEqual([
         401, 401, 200,
@@ -357,7 +414,7 @@ describe.each([
   test('a cookie with another expiry, another name or another end is nobody’s', async () => {
     clock.advance(60_000)
     const cookie = cookieOf((await signIn(admin)).headers)
-    const [expiry, nonce, proof] = cookie.slice('svc_panel='.length).split('.') as [string, string, string]
+    const [expiry, nonce, proof] = cookie.slice(`${name}=`.length).split('.') as [string, string, string]
     for (const forged of [
       `${Number(expiry) + 1}.${nonce}.${proof}`,
       `${expiry}.${nonce}x.${proof}`,
@@ -370,7 +427,7 @@ describe.each([
       '..',
       '.',
     ])
-      expect([forged, (await status(`svc_panel=${forged}`)).status]).toEqual([forged, 401])
+      expect([forged, (await status(`${name}=${forged}`)).status]).toEqual([forged, 401])
     expect((await status(cookie.replace('svc_panel', 'SVC_PANEL'))).status).toBe(401)
     expect((await status(cookie)).status).toBe(200)
   })
@@ -423,15 +480,15 @@ test('while the store fails everybody gets the page, which says so; its calls ge
     expect([path, status, body]).toEqual([path, 200, expect.stringContaining('"signed_out":false')])
   }
   expect((await admin.call('GET', link)).headers.get('location')).toBe('/')
-  expect(await admin.call('POST', '/api/call/me', {}, { cookie })).toMatchObject({
+  expect(await admin.call('POST', '/api/call/me', {}, pageHeaders(cookie))).toMatchObject({
     status: 503,
     body: { code: 'store_unavailable' },
   })
   fails = false
   expect((await admin.call('GET', link)).headers.get('set-cookie')).toContain('svc_panel')
-  expect((await admin.call('GET', '/', undefined, { ...typed, cookie: 'svc_panel=x' })).body).toContain(
-    '"signed_out":true',
-  )
+  expect(
+    (await admin.call('GET', '/', undefined, { ...typed, cookie: `svc_panel_${admin.server.port}=x` })).body,
+  ).toContain('"signed_out":true')
 })
 
 describe("the sandbox's phone under the panel's address", () => {

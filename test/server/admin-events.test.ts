@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
 import type { Message } from '../../src/model/message.ts'
-import { type Admin, type AdminOptions, startAdmin } from '../support/admin.ts'
+import { type Admin, type AdminOptions, cookieOf, pageHeaders, startAdmin } from '../support/admin.ts'
 import { testClock } from '../support/clock.ts'
 import { failure } from '../support/failure.ts'
 import type { Json } from '../support/rest.ts'
@@ -219,7 +219,7 @@ test('signing out ends the streams of that sign-in at once, running out ends the
   await using admin = await startAdmin({ token: 'secret', doorClock: clock })
   const signIn = async () => {
     const { headers } = await admin.call('POST', '/api/sign-in', { token: 'secret' })
-    return { cookie: headers.get('set-cookie')!.split(';')[0]! }
+    return pageHeaders(cookieOf(headers))
   }
   const [one, other] = [await signIn(), await signIn()]
   await using first = await listen(admin, one)

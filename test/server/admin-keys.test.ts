@@ -3,21 +3,20 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { SvcError } from '../../src/model/error.ts'
 import { owner } from '../../src/model/principal.ts'
-import { type Admin, startAdmin } from '../support/admin.ts'
+import { type Admin, cookieOf, pageHeaders, startAdmin } from '../support/admin.ts'
 import { endSecret, keyEnds } from '../support/key-ends.ts'
 
 const token = 'correct-horse-battery-staple'
 const dayMs = 24 * 60 * 60_000
-const cookieOf = (headers: Headers) => headers.get('set-cookie')!.split(';')[0]!
 const signIn = (admin: Admin, given: string) => admin.call('POST', '/api/sign-in', { token: given })
 const callWith = (admin: Admin, cookie: string) => async (name: string, input: object) => {
-  const { status, body } = await admin.call('POST', `/api/call/${name}`, input, { cookie })
+  const { status, body } = await admin.call('POST', `/api/call/${name}`, input, pageHeaders(cookie))
   return { status, body }
 }
 
 /** Opens a stream of live changes, and reads it to its end. */
 async function listen(admin: Admin, cookie: string) {
-  const response = await fetch(`${admin.url}/api/events`, { headers: { cookie } })
+  const response = await fetch(`${admin.url}/api/events`, { headers: pageHeaders(cookie) })
   expect(response.status).toBe(200)
   return { ended: response.text() }
 }
@@ -114,7 +113,8 @@ test('a cookie cannot name another key, or none', async () => {
   const weak = await keys.add({ name: 'weak', can: ['read'] }, owner)
   const strong = await keys.add({ name: 'strong', can: ['all'] }, owner)
   const cookie = cookieOf((await signIn(admin, weak.key)).headers)
-  const [expiry, name, id, proof] = cookie.slice('svc_panel='.length).split('.')
+  const [cookieName, value] = cookie.split('=')
+  const [expiry, name, id, proof] = value!.split('.')
   expect(id).toBe(weak.id)
   for (const forged of [
     [expiry, name, strong.id, proof],
@@ -122,7 +122,7 @@ test('a cookie cannot name another key, or none', async () => {
     [Number(expiry) + 1, name, id, proof],
     [expiry, 'x', id, proof],
   ])
-    expect((await callWith(admin, `svc_panel=${forged.join('.')}`)('me', {})).status).toBe(401)
+    expect((await callWith(admin, `${cookieName}=${forged.join('.')}`)('me', {})).status).toBe(401)
 })
 
 test('on loopback without a token, the first key closes the panel, except for the browser that made it', async () => {
@@ -137,7 +137,12 @@ test('on loopback without a token, the first key closes the panel, except for th
   const own = callWith(admin, cookie)
   expect((await own('me', {})).body.principal).toBe('panel')
   expect((await own('status', {})).body.token_required).toBe(true)
-  const more = await admin.call('POST', '/api/call/add_key', { name: 'second', can: ['all'] }, { cookie })
+  const more = await admin.call(
+    'POST',
+    '/api/call/add_key',
+    { name: 'second', can: ['all'] },
+    pageHeaders(cookie),
+  )
   expect(more.headers.get('set-cookie')).toBeNull()
   // The token that svc made, a link, and a key sign in.
   const made = (await readFile(join(admin.test.dir, 'api_token'), 'utf8')).trim()
@@ -149,7 +154,10 @@ test('on loopback without a token, the first key closes the panel, except for th
   // As after a restart.
   const later = admin.again()
   const me = await later.fetch(
-    new Request('http://127.0.0.1/api/call/me', { method: 'POST', headers: { host: '127.0.0.1', cookie } }),
+    new Request(`${admin.url}/api/call/me`, {
+      method: 'POST',
+      headers: { host: new URL(admin.url).host, ...pageHeaders(cookie) },
+    }),
   )
   expect(me.status).toBe(200)
 })
@@ -165,8 +173,8 @@ test('the audit log has each sign-in and sign-out: by token, key and link, and t
     const cookie = cookieOf((await signIn(admin, given)).headers)
     // What a browser does there is no sign-in.
     await callWith(admin, cookie)('me', {})
-    await admin.call('POST', '/api/sign-out', {}, { cookie })
-    await admin.call('POST', '/api/sign-out', {}, { cookie })
+    await admin.call('POST', '/api/sign-out', {}, pageHeaders(cookie))
+    await admin.call('POST', '/api/sign-out', {}, pageHeaders(cookie))
   }
   await admin.call('HEAD', link)
   await admin.call('GET', link)
@@ -226,7 +234,7 @@ test('a key does not sign in without its line, the token does, and everybody may
   const refused = await signIn(admin, key)
   expect([refused.status, refused.headers.get('set-cookie')]).toEqual([503, null])
   expect((await signIn(admin, token)).status).toBe(200)
-  expect((await admin.call('POST', '/api/sign-out', {}, { cookie })).status).toBe(200)
+  expect((await admin.call('POST', '/api/sign-out', {}, pageHeaders(cookie))).status).toBe(200)
   expect((await callWith(admin, cookie)('me', {})).status).toBe(401)
 })
 
@@ -267,7 +275,7 @@ test('the people and the programs of a key share its limits', async () => {
   )
   const cookie = cookieOf((await signIn(admin, key)).headers)
   const me = (headers: Record<string, string>) => admin.call('POST', '/api/call/me', {}, headers)
-  const answers = [await me({ cookie }), await me({ authorization: `Bearer ${key}` })]
+  const answers = [await me(pageHeaders(cookie)), await me({ authorization: `Bearer ${key}` })]
   expect(answers.map(({ status }) => status)).toEqual([200, 429])
   expect(answers.at(-1)!.headers.get('ratelimit-policy')).toBe('"key";q=1;w=1')
 })

@@ -44,6 +44,23 @@ interface Answer {
   body: Json
 }
 
+/** Secrets of the pages that signed in, by the name of the sign-in. */
+const secrets = new Map<string, string>()
+
+/** Returns the cookie of a sign-in. */
+export function cookieOf(headers: Headers): string {
+  const cookie = headers.get('set-cookie')!.split(';')[0]!
+  const secret = headers.get('svc-panel') ?? headers.get('location')?.split('#svc-panel=')[1]
+  if (secret) secrets.set(cookie.split('.')[1]!, secret)
+  return cookie
+}
+
+/** Returns the headers that a page sends: the cookie, and the secret of its sign-in. */
+export const pageHeaders = (cookie: string): { cookie: string; 'svc-panel'?: string } => {
+  const secret = cookie.split('.').flatMap(part => secrets.get(part) ?? [])[0]
+  return { cookie, ...(secret !== undefined && { 'svc-panel': secret }) }
+}
+
 export async function startAdmin(options: AdminOptions = {}): Promise<Admin> {
   const {
     host = '127.0.0.1',

@@ -7,6 +7,10 @@
  * token. The signature covers the hash of the key's secret too. So a sign-in survives a restart, and ends with
  * its key, with the secret of that key, and with the token. Only the names of sign-ins that ended early are
  * stored (`SignInStore`), for all processes that serve the panel.
+ *
+ * A browser sends the cookie to every port of its host, so also to the server of another user of the machine. So the
+ * cookie alone is not enough: the page has the secret of its sign-in, in the storage of its own origin, and sends it in
+ * a header. What a browser loads without headers (a download, the event stream) it names with a pass of a minute.
  */
 import { Buffer } from 'node:buffer'
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
@@ -19,9 +23,13 @@ import type { Clock } from '../../platform/clock.ts'
 import type { SignInStore } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, givenTokenOf, type Identity, isSameToken } from '../auth.ts'
 import { cookiesOf, formatCookie } from '../cookies.ts'
+import { queryOf } from '../paths.ts'
 import { ensureToken, type KeptDirectory, readStoredToken } from '../token.ts'
 
 const cookie = 'svc_panel'
+/** The header with the secret of the page, in requests, and in the answer of a sign-in. */
+export const secretHeader = 'svc-panel'
+const passLifetimeMs = 60_000
 /** Lifetime of a sign-in. */
 const signInLifetimeMs = 30 * 24 * 60 * 60_000
 /** A sign-in older than this is renewed at the next visit. */
@@ -69,11 +77,15 @@ export function createAccess(options: AccessOptions) {
     return wasRequired
   }
 
-  const createCookie = async (request: Request, signIn: Partial<SignIn> = {}): Promise<string> => {
+  const begin = async (request: Request, signIn: Partial<SignIn> = {}): Promise<NewSignIn> => {
     const { name = randomBytes(9).toString('base64url'), key } = signIn
     const text = [clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
-    const signed = sign(text, key?.hash, token ?? (await ensureToken(options)).token)
-    return formatCookie(cookie, `${text}.${signed}`, signInLifetimeMs / 1000, request)
+    const master = token ?? (await ensureToken(options)).token
+    const value = `${text}.${sign(text, key?.hash, master)}`
+    return {
+      cookie: formatCookie(cookie, value, signInLifetimeMs / 1000, request),
+      secret: sign(`page.${name}`, key?.hash, master),
+    }
   }
   const verifyCookie = async (value: string, address?: AddressOf): Promise<SignIn | undefined> => {
     const parts = value.split('.')
@@ -83,8 +95,9 @@ export function createAccess(options: AccessOptions) {
     if (!proof || !name || parts.length > 3 || master === undefined) return undefined
     if (!(Number(expiry) > clock.now())) return undefined
     const proves = (hash?: string) => isSameProof(proof, sign(parts.join('.'), hash, master))
+    const prove = (hash?: string) => (text: string) => sign(`${text}.${name}`, hash, master)
     const signIn = { name, until: Number(expiry) }
-    if (id === undefined) return proves() ? { ...signIn, by: panel } : undefined
+    if (id === undefined) return proves() ? { ...signIn, by: panel, prove: prove() } : undefined
     let proved = ''
     const by = await keys.recognize(
       id,
@@ -95,7 +108,7 @@ export function createAccess(options: AccessOptions) {
       },
       address,
     )
-    return by && { ...signIn, by: panelOf(by), key: { id, hash: proved } }
+    return by && { ...signIn, by: panelOf(by), key: { id, hash: proved }, prove: prove(proved) }
   }
   /** Returns the valid sign-ins in a request's cookies. */
   const listSignIns = async (request: Request, address?: AddressOf): Promise<SignIn[]> => {
@@ -104,6 +117,16 @@ export function createAccess(options: AccessOptions) {
     if (all.length === 0) return []
     const ended = await store.filterEnded(all.map(({ name }) => name))
     return all.filter(({ name }) => !ended.has(name))
+  }
+
+  /** Whether a request is of the page that signed in, or by a link of that page. */
+  const isOfPage = ({ prove }: SignIn, request: Request): boolean => {
+    const given = request.headers.get(secretHeader)
+    if (given !== null) return isSameProof(given, prove('page'))
+    const { pass = '' } = request.method === 'GET' ? queryOf(request) : {}
+    const [until = '', proof = ''] = pass.split('.')
+    const leftMs = Number(until) - clock.now()
+    return leftMs > 0 && leftMs <= passLifetimeMs && isSameProof(proof, prove(`pass.${until}`))
   }
 
   return {
@@ -116,8 +139,14 @@ export function createAccess(options: AccessOptions) {
      * Returns who makes a request, or why it is denied.
      *
      * @param open true for paths that need no sign-in: the page itself and its texts
+     * @param byCookie whether the cookie is enough: for a stream that the page has opened, and for what opens a page
      */
-    async identify(request: Request, open: boolean, address?: AddressOf): Promise<Identity> {
+    async identify(
+      request: Request,
+      open: boolean,
+      address?: AddressOf,
+      byCookie = false,
+    ): Promise<Identity> {
       // Browsers send the cookie automatically, so check on every address that the page is our own.
       const foreign = guard.hostDenialOf(request, true) ?? guard.pageDenialOf(request, open)
       if (foreign) return foreign
@@ -125,41 +154,49 @@ export function createAccess(options: AccessOptions) {
       const needsSignIn = await isRequired()
       // A token goes before the cookie. What a proxy in front asks for (Basic) is no token.
       const token = givenTokenOf(request)
-      const [signIn] = needsSignIn && !token ? await listSignIns(request, address) : []
+      const signIns = needsSignIn && !token ? await listSignIns(request, address) : []
+      const signIn = signIns.find(one => byCookie || isOfPage(one, request))
       if (signIn) return signIn.by
       if (!needsSignIn && token === undefined) return panel
       const identity = await guard.identify(request, false, address)
       return !(identity instanceof SvcError) && identity.kind === 'owner' ? panel : identity
     },
-    /** Signs in with a token or a key. @returns the Set-Cookie header @throws SvcError `unauthorized` */
-    async signIn(text: string, request: Request, address?: AddressOf): Promise<string> {
+    /** Returns what a link of the page has in its query for a minute; undefined if no sign-in is needed. */
+    async createPass(request: Request): Promise<string | undefined> {
+      const signIns = (await isRequired()) ? await listSignIns(request) : []
+      const signIn = signIns.find(one => isOfPage(one, request))
+      const until = clock.now() + passLifetimeMs
+      return signIn && `${until}.${signIn.prove(`pass.${until}`)}`
+    },
+    /** Signs in with a token or a key. @throws SvcError `unauthorized` */
+    async signIn(text: string, request: Request, address?: AddressOf): Promise<NewSignIn> {
       const parsed = parseKey(text)
       const by = parsed && (await keys.authenticate(text, address))
       if (parsed && by) {
         await note(signIn, panelOf(by), 'key', request)
-        return await createCookie(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
+        return await begin(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
       }
       const master = token ?? ((await isRequired()) ? await readStoredToken(options) : undefined)
       if (master === undefined || !isSameToken(text, master))
         throw new SvcError('unauthorized', 'The token is wrong')
       await note(signIn, panel, 'token', request)
-      return await createCookie(request)
+      return await begin(request)
     },
     /**
      * Signs in by the code of a one-time link.
      *
-     * @returns the Set-Cookie header; undefined if the link was used or has expired
+     * @returns undefined if the link was used or has expired
      */
-    async signInByLink(code: string, request: Request): Promise<string | undefined> {
+    async signInByLink(code: string, request: Request): Promise<NewSignIn | undefined> {
       const isValid = (await isRequired()) && (await store.takeLink(storedLink(code), clock.now()))
       if (!isValid) return undefined
       await note(signIn, panel, 'link', request)
-      return await createCookie(request)
+      return await begin(request)
     },
-    /** Signs in the browser that made the first key: it needed no sign-in before. @returns the Set-Cookie header */
-    async signInOwner(request: Request): Promise<string> {
+    /** Signs in the browser that made the first key: it needed no sign-in before. */
+    async signInOwner(request: Request): Promise<NewSignIn> {
       await note(signIn, panel, 'first key', request)
-      return await createCookie(request)
+      return await begin(request)
     },
     /**
      * Whether a request for the page certainly has no sign-in. If a link of another origin opens the page,
@@ -177,7 +214,7 @@ export function createAccess(options: AccessOptions) {
     async renewSignIn(request: Request): Promise<string | undefined> {
       const [own] = (await isRequired()) ? await listSignIns(request) : []
       const isNew = !own || own.until - clock.now() > signInLifetimeMs - renewAfterMs
-      return isNew ? undefined : await createCookie(request, own)
+      return isNew ? undefined : (await begin(request, own)).cookie
     },
     /**
      * Ends the sign-ins of a request, with their renewals.
@@ -201,6 +238,14 @@ export function createAccess(options: AccessOptions) {
   }
 }
 
+/** What the browser keeps of a new sign-in. */
+interface NewSignIn {
+  /** The header Set-Cookie. */
+  cookie: string
+  /** What the page stores. */
+  secret: string
+}
+
 /** A valid sign-in. */
 interface SignIn {
   name: string
@@ -209,6 +254,8 @@ interface SignIn {
   by: Principal
   /** The key that it was made with, and the hash of the secret at that time. */
   key?: { id: string; hash: string }
+  /** Signs a text for this sign-in. */
+  prove(text: string): string
 }
 
 /** Signs the text of a cookie. @param hash of the secret of its key */

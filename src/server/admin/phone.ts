@@ -15,6 +15,7 @@ const callerHeaders = [
   'referer',
   'cookie',
   'authorization',
+  'svc-panel',
   'connection',
   'accept-encoding',
 ]

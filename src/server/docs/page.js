@@ -214,6 +214,10 @@ const settings = {
     const request = new Request(input, init)
     // The header of a token that was not typed.
     if (/^bearer *$/i.test(request.headers.get('authorization'))) request.headers.delete('authorization')
+    // In the panel: what its pages send besides the cookie.
+    const root = new URL('.', documentUrl)
+    const secret = localStorage.getItem(`svc.secret${root.pathname.slice(0, -1)}`)
+    if (secret && request.url.startsWith(`${root}api/`)) request.headers.set('svc-panel', secret)
     const response = await fetch(request)
     if (response.url.startsWith(documentUrl)) return fillExamples(response)
     void follow(response.clone()).catch(() => {})
