@@ -13,6 +13,12 @@ const token = 'correct-horse-battery-staple'
 const browser = hasBrowser ? launchBrowser('--host-resolver-rules=MAP evil.example 127.0.0.1') : undefined
 afterAll(async () => void (await (await browser)?.close()))
 
+/** Runs in the page of the panel: calls it as its script does. */
+const statusOfOwn = async () => {
+  const headers = { 'svc-panel': location.hash.split('=')[1] ?? '' }
+  return (await fetch('/api/status', { headers })).status
+}
+
 /** All calls that a page can make: method, path, body. */
 const calls: readonly (readonly [string, string, string?])[] = [
   ['GET', '/api/status'],
@@ -62,10 +68,10 @@ describe.skipIf(!hasBrowser).each([
     page = await context.newPage()
     page.setDefaultTimeout(30_000)
     await own.goto(needed === undefined ? admin.url : admin.url + (await admin.app.createSignInLink()))
-    expect(await own.evaluate(async () => (await fetch('/api/status')).status)).toBe(200)
+    expect(await own.evaluate(statusOfOwn)).toBe(200)
     if (needed !== undefined) {
       const [cookie] = await context.cookies()
-      expect(cookie).toMatchObject({ name: 'svc_panel', httpOnly: true, sameSite: 'Strict' })
+      expect(cookie).toMatchObject({ name: `svc_panel_${admin.server.port}`, httpOnly: true, sameSite: 'Strict' })
       expect(await own.evaluate(() => document.cookie)).toBe('')
     }
   })
@@ -80,7 +86,7 @@ describe.skipIf(!hasBrowser).each([
     const sessions = await admin.test.gateway.accounts.list()
     expect(sessions.map(({ name, status }) => [name, status])).toEqual([['default', 'connected']])
     expect(await admin.test.sandbox.messages({ from: 'bot' })).toEqual([])
-    expect(await own.evaluate(async () => (await fetch('/api/status')).status)).toBe(200)
+    expect(await own.evaluate(statusOfOwn)).toBe(200)
   }
 
   const foreign = (host = '127.0.0.1') => page.goto(`http://${host}:${elsewhere.port}/`)

@@ -34,7 +34,7 @@ test.skipIf(!hasBrowser || !hasOpenssl)(
       await page.getByRole('navigation').waitFor()
       const [cookie] = await context.cookies()
       expect([cookie?.name, cookie?.secure, cookie?.httpOnly, cookie?.path]).toEqual([
-        '__Host-svc_panel',
+        `__Host-svc_panel_${new URL(panel).port}`,
         true,
         true,
         '/',
@@ -64,7 +64,7 @@ test.skipIf(!hasBrowser || !hasOpenssl)(
       JSON.stringify({ token }),
       `${panel}/api/sign-in`,
     )
-    expect(signIn).toMatch(/set-cookie: __Host-svc_panel=/i)
+    expect(signIn).toMatch(/set-cookie: __Host-svc_panel_\d+=/i)
   },
   90_000,
 )

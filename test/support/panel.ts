@@ -35,6 +35,8 @@ export interface TestPanel extends TestGateway {
    * @returns opens it again on the same port
    */
   silence(): Promise<() => Promise<void>>
+  /** Returns the path of a link that signs in once. */
+  signInLink(): Promise<string>
   /** What no page may cause: errors, console errors, requests to other hosts. */
   readonly complaints: string[]
 }
@@ -102,6 +104,7 @@ export async function withPanel(options: TestPanelOptions = {}): Promise<TestPan
     ...test,
     url,
     complaints,
+    signInLink: async () => (await app.createSignInLink())!,
     async silence() {
       await server.stop(0)
       return async () => {
