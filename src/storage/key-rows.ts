@@ -1,5 +1,7 @@
 /** Rows of keys, as an engine with tables stores them. */
+import { looksSealed, type Sealer } from '../platform/sealing.ts'
 import type { StoredKey } from './keys.ts'
+import { mapKeyHash } from './sealed-places.ts'
 
 export type KeyRow = Omit<StoredKey, 'grant' | 'can' | 'replaced'> & {
   grant: string
@@ -9,8 +11,25 @@ export type KeyRow = Omit<StoredKey, 'grant' | 'can' | 'replaced'> & {
   revision: number
 }
 
-export function keyOf({ can, grant, replaced_hash, replaced_until, revision: _, ...row }: KeyRow): StoredKey {
-  const key = { ...row, grant: JSON.parse(grant), can: JSON.parse(can) }
+/** No secret has this hash. */
+const hashOfNone = '-'.repeat(64)
+
+/**
+ * Returns a key. With a secret key, a row that was not written with it is a key that nobody has the secret of: who can write
+ * into the table makes none.
+ */
+export function keyOf(
+  { can, grant, replaced_hash, replaced_until, revision: _, ...row }: KeyRow,
+  { keyId, open }: Sealer,
+): StoredKey {
+  const openHash = (hash: string) => {
+    try {
+      return keyId !== undefined && !looksSealed(hash) ? hashOfNone : mapKeyHash(hash, row.id, open)
+    } catch {
+      return hashOfNone
+    }
+  }
+  const key = { ...row, hash: openHash(row.hash), grant: JSON.parse(grant), can: JSON.parse(can) }
   if (replaced_hash === undefined || replaced_until === undefined) return key
-  return { ...key, replaced: { hash: replaced_hash, until: replaced_until } }
+  return { ...key, replaced: { hash: openHash(replaced_hash), until: replaced_until } }
 }

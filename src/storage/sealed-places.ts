@@ -67,6 +67,10 @@ export const mapWebhook =
 export const mapTopicSecret = (secret: string, name: string, change: SecretChange): string =>
   change(secret, { table: 'topic', column: 'secret', key: name })
 
+/** The hash of the secret of a key. It moves to `replaced_hash` as it is. */
+export const mapKeyHash = (hash: string, id: string, change: SecretChange): string =>
+  change(hash, { table: 'access_key', column: 'hash', key: id })
+
 /** A login as its file holds it: its QR code may be sealed. */
 export type LoginAsWritten = Omit<StoredLogin, 'qr'> & { qr?: StoredLogin['qr'] | string }
 

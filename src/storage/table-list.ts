@@ -9,6 +9,7 @@ import type { KeptFile } from './outbox.ts'
 import {
   mapContext,
   mapContextToken,
+  mapKeyHash,
   mapLogin,
   mapRaw,
   mapToken,
@@ -207,7 +208,11 @@ export const storeTables: readonly StoreTable[] = [
   }),
   table('webhook_lane', { cursors: ['position', 'event'], people: 'peer', isErased: true }),
   table('webhook_try', { people: 'detail' }),
-  table('access_key', { people: 'name grant', files: { id: id => isOwnName('key', id) } }),
+  table('access_key', {
+    secrets: { by: 'id', columns: { hash: mapKeyHash, replaced_hash: mapKeyHash } },
+    people: 'name grant',
+    files: { id: id => isOwnName('key', id) },
+  }),
   table('invitation'),
   table('invitation_use'),
   table('audit', { grows: true, people: 'subject' }),

@@ -149,7 +149,8 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
     ],
   })
   const made = { can: ['read'], made_by: 'owner', created_at: 1 }
-  await store.keys.add({ id: 'k', name: `for ${gone}`, hash: 'h', grant, ...made })
+  await store.keys.add({ id: 'k', name: `for ${gone}`, hash: secret, grant, ...made })
+  await store.keys.rotate('k', secret, 5)
   await store.audit.add({ at: 1, principal: 'owner', operation: 'name_user', subject: `s ${gone}` })
   await store.events.append([
     { type: 'session.status', session: 's', data: { name: 's', user_id: gone } as never },

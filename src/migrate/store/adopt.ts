@@ -52,7 +52,7 @@ export async function adoptStore({
       throw new SvcError('invalid_arguments', `${db.address} is no copy: svc runs on it as it is`)
     await rejectForeignSchema(db)
     const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
-    await createRunner(db)('plain', () => rejectForeignRows(createNounContext(context), 'postgres'))
+    await createRunner(db)('plain', () => rejectForeignRows('postgres'))
     await migrate(db, { log, keys: sealer })
     // The processes of the original own nothing here. The trigger on head notes the server.
     await db.script([

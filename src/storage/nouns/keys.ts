@@ -30,6 +30,7 @@ import {
   write,
 } from '../routine.ts'
 import { askAgain } from '../rules/outbox-ends.ts'
+import { mapKeyHash } from '../sealed-places.ts'
 import { removeConsumers } from './consumers.ts'
 
 /** Maximum number of keys removed in one step. */
@@ -89,7 +90,7 @@ export function* findExceeded(
 }
 
 export function createKeys(context: NounContext): Noun<Keys> {
-  const { clock, dialect, keyChanges } = context
+  const { clock, dialect, keyChanges, sealer } = context
   const list = (rest: Sql): Routine<KeyRow[]> =>
     readAll(sql`SELECT id, name, hash, replaced_hash, replaced_until, "grant", can, made_by, created_at, expires_at,
       revoked_at, last_used_at, last_address, revision FROM access_key ${rest}`)
@@ -169,12 +170,12 @@ export function createKeys(context: NounContext): Noun<Keys> {
       },
 
       *list() {
-        return (yield* list(sql`ORDER BY created_at, nth`)).map(keyOf)
+        return (yield* list(sql`ORDER BY created_at, nth`)).map(row => keyOf(row, sealer))
       },
 
       *get(id): Routine<StoredKey | undefined> {
         const [row] = yield* list(sql`WHERE id = ${id}`)
-        return row && keyOf(row)
+        return row && keyOf(row, sealer)
       },
 
       *listScans() {
@@ -186,7 +187,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
 
       *listChangedSince(revision) {
         const rows = yield* list(sql`WHERE revision > ${revision} ORDER BY revision, nth`)
-        return { keys: rows.map(keyOf), revision: rows.at(-1)?.revision ?? revision }
+        return { keys: rows.map(row => keyOf(row, sealer)), revision: rows.at(-1)?.revision ?? revision }
       },
 
       *add({ id, name, hash, grant, can, made_by, created_at, expires_at }) {
@@ -208,7 +209,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
           ...expectNoMore(all),
           ...held,
           sql`INSERT INTO access_key (id, name, hash, "grant", can, made_by, created_at, expires_at, revision)
-            VALUES (${id}, ${name}, ${hash}, ${JSON.stringify(grant)}, ${JSON.stringify(can)}, ${made_by},
+            VALUES (${id}, ${name}, ${mapKeyHash(hash, id, sealer.seal)}, ${JSON.stringify(grant)}, ${JSON.stringify(can)}, ${made_by},
               ${created_at}, ${expires_at}, ${keyChanges.revision})`,
         )
       },
@@ -216,7 +217,8 @@ export function createKeys(context: NounContext): Noun<Keys> {
       rotate: (id, hash, keepUntil) =>
         changes(
           ...keyChanges.begin,
-          sql`UPDATE access_key SET replaced_hash = hash, replaced_until = ${keepUntil}, hash = ${hash},
+          sql`UPDATE access_key SET replaced_hash = hash, replaced_until = ${keepUntil},
+            hash = ${mapKeyHash(hash, id, sealer.seal)},
             revision = ${keyChanges.revision} WHERE id = ${id} AND revoked_at IS NULL RETURNING id`,
         ),
 

@@ -1,6 +1,6 @@
 /** What stands still in a copy of a store: the original may have gone on. */
 import { SvcError } from '../../model/error.ts'
-import { constantSql, joinSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { askLifeMs } from '../outbox-limits.ts'
 import { type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
 import { noneMissed } from '../rules/notices.ts'
@@ -24,14 +24,12 @@ export interface StandingStill {
 }
 
 /** @throws SvcError `invalid_arguments` for a row that names a file as svc does not */
-export function* rejectForeignRows({ dialect }: NounContext, engine: StoreTable['only']): Routine<void> {
+export function* rejectForeignRows(engine: StoreTable['only']): Routine<void> {
   for (const table of storeTables) {
     const { files, key, name, only = engine } = table
     if (files === undefined || only !== engine) continue
-    const columns = [...new Set([...key.slice(0, 1), ...Object.keys(files)])].map(column =>
-      column === 'nth' ? sql`${dialect.nth} AS nth` : constantSql(`"${column}"`),
-    )
-    const rows = yield* readAll<StoreRow>(sql`SELECT ${joinSql(columns)} FROM ${constantSql(name)}`)
+    const columns = [...new Set([...key.slice(0, 1), ...Object.keys(files)])].map(column => `"${column}"`)
+    const rows = yield* readAll<StoreRow>(sql`SELECT ${constantSql(columns.join())} FROM ${constantSql(name)}`)
     for (const row of rows) rejectForeignNames(table, row)
   }
 }

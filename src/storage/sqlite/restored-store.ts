@@ -36,7 +36,7 @@ export async function prepareRestoredStore(
     migrate(db)
     return db.transaction(() => {
       const ground = groundOf(db, clock)
-      drive(db, rejectForeignRows(ground.nouns, 'sqlite'))
+      drive(db, rejectForeignRows('sqlite'))
       clearOwners(db)
       return letStandStill(ground, keepKeys)
     })
