@@ -260,9 +260,9 @@ export const storeTables: readonly StoreTable[] = [
       columns: { data: (text, _, change) => JSON.stringify(mapLogin(JSON.parse(text), change)) },
     },
   }),
-  ...words(
-    'meta head durable gap server_run node indexed key_use sign_in_link ended_sign_in blob',
-  ).map(name => own(name, { only: 'postgres' })),
+  ...words('meta head durable gap server_run node indexed key_use sign_in_link ended_sign_in blob').map(
+    name => own(name, { only: 'postgres' }),
+  ),
 ]
 
 /** The tables that a copy of a store moves. */

@@ -29,7 +29,9 @@ export function* rejectForeignRows(engine: StoreTable['only']): Routine<void> {
     const { files, key, name, only = engine } = table
     if (files === undefined || only !== engine) continue
     const columns = [...new Set([...key.slice(0, 1), ...Object.keys(files)])].map(column => `"${column}"`)
-    const rows = yield* readAll<StoreRow>(sql`SELECT ${constantSql(columns.join())} FROM ${constantSql(name)}`)
+    const rows = yield* readAll<StoreRow>(
+      sql`SELECT ${constantSql(columns.join())} FROM ${constantSql(name)}`,
+    )
     for (const row of rows) rejectForeignNames(table, row)
   }
 }
