@@ -71,7 +71,11 @@ describe.skipIf(!hasBrowser).each([
     expect(await own.evaluate(statusOfOwn)).toBe(200)
     if (needed !== undefined) {
       const [cookie] = await context.cookies()
-      expect(cookie).toMatchObject({ name: `svc_panel_${admin.server.port}`, httpOnly: true, sameSite: 'Strict' })
+      expect(cookie).toMatchObject({
+        name: `svc_panel_${admin.server.port}`,
+        httpOnly: true,
+        sameSite: 'Strict',
+      })
       expect(await own.evaluate(() => document.cookie)).toBe('')
     }
   })

@@ -87,7 +87,10 @@ describe.skipIf(!hasBrowser)('a signed-in panel', () => {
     expect(await secretsOf(tab)).toEqual([])
     // The other server got the cookie, and cannot use it.
     const cookie = /svc_panel_\d+=[\w.-]+/.exec(heard.join())![0]
-    const replayed = await fetch(`${panel.url}/api/call/list_accounts`, { method: 'POST', headers: { cookie } })
+    const replayed = await fetch(`${panel.url}/api/call/list_accounts`, {
+      method: 'POST',
+      headers: { cookie },
+    })
     expect(replayed.status).toBe(401)
     expect(heard.join()).not.toContain('svc-panel')
   })
