@@ -10,7 +10,7 @@ import { until } from './support/until.ts'
 const tests = join(import.meta.dir, '../scripts/tests.ts')
 const script = join(import.meta.dir, '../scripts/test')
 
-const head = `import { expect, test } from 'bun:test'\nimport { existsSync, writeFileSync } from 'node:fs'\n`
+const head = `import { expect, test } from 'bun:test'\nimport { existsSync, readFileSync, writeFileSync } from 'node:fs'\n`
 const good = `test('good', () => {})\ntest.skip('skipped', () => {})\n`
 const bad = `test('bad', () => expect({ a: 'b' }).toEqual({ a: 'c' }))\n`
 /** Fails the first time. */
@@ -119,14 +119,35 @@ test('a file that leaves its process changed fails by its name, and the next one
   expect(await run({ tidy })).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
 })
 
-test('a run says how many files are done, and which order was asked for', async () => {
-  const files = Object.fromEntries(Array.from({ length: 12 }, (_, nth) => [`file${nth}`, good]))
-  for (const order of ['7', '8', '7']) {
-    const { status, stdout } = await run(files, [`--order=${order}`])
-    expect(status).toBe(0)
-    expect(stdout).toContain(`Order of files: ${order}`)
-    expect(stdout).toContain('0 of 12 files, 0 failed')
+/** Of the first two files of a run one waits for all others, which thus run one after the other in one process. */
+const inTurn = (name: string) => `test('in turn', async () => {
+  const linesOf = file => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\\n') : [])
+  const note = file => writeFileSync(file, '${name}\\n', { flag: 'a' })
+  const has = async (file, count) => {
+    while (linesOf(file).length < count) await Bun.sleep(10)
   }
+  note('started')
+  await has('started', 2)
+  if (linesOf('started').slice(0, 2).sort()[0] === '${name}') await has('ran', 11)
+  note('ran')
+})\n`
+
+test('a run says how many files are done, and in which order: the same for the same number', async () => {
+  const names = Array.from({ length: 12 }, (_, nth) => `file${nth}`)
+  const files = Object.fromEntries(names.map(name => [name, inTurn(name)]))
+  const orders = await Promise.all(
+    ['7', '8', '7'].map(async order => {
+      const { dir, status, stdout } = await run(files, [`--order=${order}`, '--parallel=2'])
+      expect(status).toBe(0)
+      expect(stdout).toContain(`Order of files: ${order}`)
+      expect(stdout).toContain('0 of 12 files, 0 failed')
+      return readFileSync(join(dir, 'ran'), 'utf8').trim().split('\n')
+    }),
+  )
+  const [first, other, again] = orders
+  expect(first).toHaveLength(12)
+  expect(again).toEqual(first!)
+  expect(other).not.toEqual(first!)
 })
 
 test.skipIf(process.platform !== 'linux')('an interrupted run ends everything that it started', async () => {
