@@ -173,8 +173,8 @@ describe.skipIf(!hasBrowser)('the search', () => {
     const writer = await sandbox.addUser('writer')
     await sandbox.say('before', { from: writer, to })
     await panel.receive(1)
-    const page = await panel.open({ path: '/icon.svg', permissions: ['notifications'] })
-    // Records notifications and sets whether the page is hidden: a headless browser does neither.
+    const page = await panel.open({ path: '/icon.svg' })
+    // Permits and records notifications, and sets whether the page is hidden: a headless browser does none of it.
     await page.addInitScript(() => {
       const notes: string[] = []
       const Real = Notification
@@ -182,9 +182,10 @@ describe.skipIf(!hasBrowser)('the search', () => {
       Object.assign(globalThis, { state })
       Object.defineProperty(document, 'hidden', { get: () => state.hidden })
       globalThis.Notification = class extends Real {
-        static override requestPermission() {
+        static override readonly permission = 'granted'
+        static override async requestPermission() {
           state.asked++
-          return Real.requestPermission()
+          return 'granted' as const
         }
         constructor(title: string, options?: NotificationOptions) {
           super(title, options)
