@@ -110,10 +110,6 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       upkeep: store.maintenance,
       media,
       outbox,
-      audit: store.audit,
-      agents: store.agents,
-      keys: store.keys,
-      invitations: store.invitations,
       backups,
       // Nobody reads a log that ends with its process.
       auditMs: store.durable ? config.auditDays * dayMs : 0,

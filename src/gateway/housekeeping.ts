@@ -6,23 +6,15 @@ import type { Media } from '../media/media.ts'
 import { type SetAside, settingAside } from '../platform/apart.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
-import type { AgentStore } from '../storage/agents.ts'
-import type { AuditStore } from '../storage/audit.ts'
-import type { InvitationStore } from '../storage/invitations.ts'
-import type { KeyStore } from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
-import type { StoreMaintenance } from '../storage/store.ts'
+import type { OldKind, StoreMaintenance } from '../storage/store.ts'
 import type { Backups } from './backups.ts'
 
 export interface HousekeepingPorts {
   sessions: Pick<SessionStore, 'list' | 'sweep'>
-  upkeep: Pick<StoreMaintenance, 'prune' | 'pruneOutbox' | 'shrink' | 'isClockTrusted' | 'noteClock'>
+  upkeep: Pick<StoreMaintenance, 'prune' | 'removeOld' | 'shrink' | 'isClockTrusted' | 'noteClock'>
   media: Pick<Media, 'uploads' | 'downloads' | 'kept'>
   outbox: Pick<Outbox, 'endStale'>
-  audit: Pick<AuditStore, 'prune'>
-  agents: Pick<AgentStore, 'prune'>
-  keys: Pick<KeyStore, 'prune'>
-  invitations: Pick<InvitationStore, 'prune'>
   backups: Pick<Backups, 'forgetGone'>
   /** How long lines of the audit log are kept. */
   auditMs: number
@@ -76,7 +68,7 @@ export class Housekeeping {
 
   /** What leaves the store. */
   #listRemovals(ports: HousekeepingPorts): Chore[] {
-    const { agents, audit, auditMs, upkeep } = ports
+    const { upkeep } = ports
     const { bus, closing } = this.#runtime
     return [
       {
@@ -93,36 +85,7 @@ export class Housekeeping {
           if (unread > 0) bus.notify('unreadRemoved', unread)
         },
       },
-      {
-        name: 'send_retention',
-        failure: 'old sends not pruned',
-        needsClock: true,
-        work: () => upkeep.pruneOutbox(),
-      },
-      {
-        name: 'audit_retention',
-        failure: 'audit log not pruned',
-        needsClock: true,
-        work: setAside => this.#pruneAll(audit, auditMs, setAside),
-      },
-      {
-        name: 'turn_retention',
-        failure: 'turns of agents not pruned',
-        needsClock: true,
-        work: setAside => this.#pruneAll(agents, turnsMs, setAside),
-      },
-      {
-        name: 'key_retention',
-        failure: 'ended keys not pruned',
-        needsClock: true,
-        work: setAside => this.#pruneAll(ports.keys, Math.max(auditMs, endedMs), setAside),
-      },
-      {
-        name: 'invitation_retention',
-        failure: 'ended invitations not pruned',
-        needsClock: true,
-        work: setAside => this.#pruneInvitations(ports, setAside),
-      },
+      ...this.#listOld(ports),
       {
         name: 'gone_backups',
         failure: 'backups whose files are gone were not forgotten',
@@ -135,6 +98,24 @@ export class Housekeeping {
         work: () => upkeep.shrink(closing),
       },
     ]
+  }
+
+  /** What leaves the store for its age: the log says what, how long it is kept after its end, and of which kinds it is. */
+  #listOld(ports: HousekeepingPorts): Chore[] {
+    const ended = Math.max(ports.auditMs, endedMs)
+    const all: readonly (readonly [name: string, what: string, keptMs: number, ...OldKind[]])[] = [
+      ['send_retention', 'old sends', 0, 'key of send', 'send'],
+      ['audit_retention', 'audit log', ports.auditMs, 'line'],
+      ['turn_retention', 'turns of agents', turnsMs, 'turn', 'question'],
+      ['key_retention', 'ended keys', ended, 'key'],
+      ['invitation_retention', 'ended invitations', ended, 'invitation'],
+    ]
+    return all.map(([name, what, keptMs, ...kinds]) => ({
+      name,
+      failure: `${what} not pruned`,
+      needsClock: true,
+      work: setAside => this.#removeOld(ports, keptMs, kinds, setAside),
+    }))
   }
 
   /** What leaves the folders. */
@@ -181,23 +162,20 @@ export class Housekeeping {
     await this.#work
   }
 
-  /** Removes invitations that ended long ago. An invitation stays while somebody who joined by it has an account. */
-  async #pruneInvitations({ auditMs, invitations, sessions }: HousekeepingPorts, setAside: SetAside) {
-    const records = await sessions.list()
-    const kept = records.flatMap(({ bot }) => bot?.invitation ?? [])
-    const ended = { prune: (before: number) => invitations.prune(before, kept) }
-    await this.#pruneAll(ended, Math.max(auditMs, endedMs), setAside)
-  }
-
-  /** Removes what is older, step by step. */
-  async #pruneAll(
-    part: { prune(before: number): Promise<boolean> },
+  /** Removes what is over, step by step. An invitation stays while somebody who joined by it has an account. */
+  async #removeOld(
+    { sessions, upkeep }: HousekeepingPorts,
     keptMs: number,
+    kinds: readonly OldKind[],
     setAside: SetAside,
   ): Promise<void> {
     const { clock, closing } = this.#runtime
-    while (!closing.aborted && (await settingAside(setAside, part.prune(clock.now() - keptMs))))
-      await clock.sleep(pauseMs, closing)
+    const records = kinds.includes('invitation') ? await sessions.list() : []
+    const joinedBy = records.flatMap(({ bot }) => bot?.invitation ?? [])
+    const remove = (kind: OldKind) =>
+      settingAside(setAside, upkeep.removeOld(kind, clock.now() - keptMs, joinedBy))
+    for (const kind of kinds)
+      while (!closing.aborted && (await remove(kind))) await clock.sleep(pauseMs, closing)
   }
 
   async #sweepFolders(sessions: HousekeepingPorts['sessions']): Promise<void> {

@@ -238,12 +238,4 @@ export interface AgentStore {
 
   /** Returns the questions about drafts, oldest first: the open ones, or all of these turns. */
   listDrafts(turns?: readonly number[]): Promise<StoredQuestion[]>
-
-  /**
-   * Removes some turns that ended before that time (Unix ms), and their questions. Not durable.
-   *
-   * @returns whether there may be more
-   * @throws RowsFailedError with that
-   */
-  prune(before: number): Promise<boolean>
 }

@@ -38,12 +38,4 @@ export interface AuditStore {
   settle(id: number, outcome: string, subject?: string): Promise<void>
 
   list(filter: AuditFilter): Promise<AuditLine[]>
-
-  /**
-   * Removes some of the lines before a time (Unix ms), oldest first.
-   *
-   * @returns whether there may be more of them
-   * @throws RowsFailedError with that
-   */
-  prune(before: number): Promise<boolean>
 }

@@ -84,12 +84,4 @@ export interface InvitationStore {
 
   /** Ends an invitation: from then on nobody joins by it. @returns whether it was not revoked before */
   revoke(id: string, at: number): Promise<boolean>
-
-  /**
-   * Removes some of the invitations that ended before a time (Unix ms), with their uses.
-   *
-   * @param kept ids of those that stay, since somebody who joined by them has an account
-   * @returns whether there may be more of them
-   */
-  prune(before: number, kept: readonly string[]): Promise<boolean>
 }

@@ -171,14 +171,6 @@ export interface KeyStore {
    */
   endExpired(at: number): Promise<string[]>
 
-  /**
-   * Removes some of the keys that were revoked before a time (Unix ms). A key stays as long as a webhook is its own, and so do
-   * the one that was added last and the one that changed last.
-   *
-   * @returns whether there may be more of them
-   */
-  prune(before: number): Promise<boolean>
-
   /** Records the last use of a key. Not durable. */
   noteUse(id: string, at: number, address: string | undefined): Promise<void>
 

@@ -415,6 +415,11 @@ export interface UserNameStore {
   set(session: string, user: string, name: string | undefined, seen?: readonly string[]): Promise<void>
 }
 
+/** Rows that are removed because they are over, or changed: `nouns/old-rows.ts` has when that is. */
+export type OldKind =
+  | ('line' | 'turn' | 'question' | 'key' | 'invitation')
+  | ('send' | 'key of send' | 'notice' | 'bulletin')
+
 /** Maintenance of the engine, and its state. */
 export interface StoreMaintenance {
   /**
@@ -441,8 +446,15 @@ export interface StoreMaintenance {
    */
   prune(signal?: AbortSignal): Promise<number>
 
-  /** Removes entries of the outbox that answer for nothing any more. @throws RowsFailedError */
-  pruneOutbox(): Promise<void>
+  /**
+   * Removes some rows of a kind that were over before a time. Not durable.
+   *
+   * @param before Unix ms; of notices, bulletins and sends, which have a time of their own after their end: now
+   * @param kept ids of those that stay
+   * @returns whether there may be more
+   * @throws RowsFailedError with that
+   */
+  removeOld(kind: OldKind, before: number, kept?: readonly string[]): Promise<boolean>
 
   /**
    * Gives space that `prune` freed back to the file system, in such steps, if no server of the engine does that.

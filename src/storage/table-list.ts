@@ -31,7 +31,7 @@ type Bound =
   | ('access_key' | 'consumer' | 'invitation' | 'message' | 'outbox' | 'upload' | 'webhook')
 
 /**
- * Who removes what is over. `Housekeeping` calls those with a dot or with `prune` every ten minutes. `forget`: with a person.
+ * Who removes what is over. `Housekeeping` calls `prune`, `removeOld` and those with a dot every ten minutes. `forget`: with a person.
  * `caller`: somebody who calls svc, or the next one that adds something.
  */
 type Remover = string
@@ -40,20 +40,16 @@ type Remover = string
 const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['age and number', 'prune', 'message event file.store'],
   ['age', 'prune', 'turn'],
-  ['age', 'pruneOutbox', 'outbox'],
-  ['age', 'audit.prune', 'audit'],
-  ['age', 'keys.prune', 'access_key'],
-  ['age', 'invitations.prune', 'invitation'],
-  ['age', 'agents.prune', 'agent_turn agent_question'],
+  ['age', 'removeOld', 'outbox audit access_key invitation agent_turn agent_question'],
   ['age', 'topics.expire', 'notice bulletin'],
   ['age', 'media.sweep', 'upload file.media file.uploads'],
   ['age', 'sessions.sweep', 'file.halfWritten'],
   ['age', 'sandbox', 'file.sandbox'],
   ['age', 'caller', 'login_flow sign_in_link file.logins'],
   ['message', 'prune', 'gram gap'],
-  ['outbox', 'pruneOutbox', 'outbox_part'],
+  ['outbox', 'removeOld', 'outbox_part'],
   ['outbox', 'media.sweep', 'file.queued'],
-  ['invitation', 'invitations.prune', 'invitation_use'],
+  ['invitation', 'removeOld', 'invitation_use'],
   ['access_key', 'prune', 'key_use'],
   ['upload', 'media.sweep', 'blob'],
   ['consumer', 'caller', 'consumer_ahead acknowledged lease'],

@@ -224,7 +224,6 @@ test('a key does not sign in without its line, the token does, and everybody may
         },
         settle: (...given) => gateway.audit.settle(...given),
         list: filter => gateway.audit.list(filter),
-        prune: before => gateway.audit.prune(before),
       },
     }),
   })

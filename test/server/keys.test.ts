@@ -71,7 +71,6 @@ describe('who gets in', () => {
       audit: {
         list: audit.list.bind(audit),
         add: audit.add.bind(audit),
-        prune: audit.prune.bind(audit),
         async settle(...args: Parameters<typeof audit.settle>) {
           await answered.promise
           await audit.settle(...args)

@@ -30,6 +30,9 @@ const options = [
 ] as const
 
 /** A question of a turn that runs, open for a minute. */
+const removeTurns = ({ store }: Pick<Opened, 'store'>, before: number) =>
+  store.maintenance.removeOld('turn', before)
+
 async function ask(t: Pick<Opened, 'clock' | 'store'>, turn: number, code = 'K7QX') {
   const expires_at = t.clock.now() + 60_000
   return t.store.agents.ask({ turn, text: 'May I?', options, code, expires_at })
@@ -223,13 +226,13 @@ onEach((it, open) => {
       await agents.changeTurn(old, { state: 'answered', ended_at: 10 })
       await agents.changeTurn(more, { state: 'more', ended_at: 10 })
       await agents.changeTurn(young, { state: 'failed', ended_at: 20 })
-      expect(await agents.prune(20)).toBe(false)
+      expect(await removeTurns(t, 20)).toBe(false)
       expect((await agents.listTurns({ limit: 9 })).map(({ id }) => id)).toEqual([young, open])
       expect(await agents.getQuestion(question)).toBeUndefined()
       // Ids are not used again, and what the agent knows of the user stays.
       await agents.saveState(key(), { agent_session: 'a' })
       await agents.changeTurn(young, { ended_at: 5 })
-      await agents.prune(20)
+      await removeTurns(t, 20)
       expect((await addTurn(t)).id).toBeGreaterThan(young)
       expect((await agents.claim(key()))!.state).toEqual({ agent_session: 'a' })
     })
@@ -241,9 +244,9 @@ onEach((it, open) => {
       while (all.length < 350) all.push(await inject(t.store))
       await agents.claim(key())
       await Promise.all(all.map(({ id }) => agents.changeTurn(id, { state: 'answered', ended_at: 1 })))
-      expect(await agents.prune(2)).toBe(true)
+      expect(await removeTurns(t, 2)).toBe(true)
       expect((await agents.listTurns({ limit: 1000 })).length).toBe(50)
-      while (await agents.prune(2));
+      while (await removeTurns(t, 2));
       expect(await agents.listTurns({ limit: 1000 })).toEqual([])
     })
   })

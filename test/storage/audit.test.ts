@@ -127,12 +127,12 @@ onEach(it => {
   })
 
   it('old lines go, and ids are not used again', async t => {
-    const { audit } = t.store
+    const { audit, maintenance } = t.store
     await audit.add({ ...line, at: 1 })
     const last = await audit.add({ ...line, at: 2 })
-    for (let more = true; more; ) more = await audit.prune(2)
+    for (let more = true; more; ) more = await maintenance.removeOld('line', 2)
     expect((await all(t.store)).map(({ at }) => at)).toEqual([2])
-    while (await audit.prune(3));
+    while (await maintenance.removeOld('line', 3));
     expect(await audit.add(line)).toBeGreaterThan(last)
   })
 

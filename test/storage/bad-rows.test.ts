@@ -4,12 +4,15 @@ import { RowsFailedError } from '../../src/platform/apart.ts'
 import { connectPg } from '../../src/platform/postgres.ts'
 import { constantSql } from '../../src/platform/sql.ts'
 import { openDatabase } from '../../src/platform/sqlite.ts'
+import type { OldKind } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
-import { add, part } from './sends.ts'
+import { bulletin, entry, insertRow, invitation, key, notice, question, turn, type Values } from './rows.ts'
+import { add, part, removeSends } from './sends.ts'
 import { insert, message, type Opened } from './support.ts'
 
 const day = 24 * 3_600_000
+const now = 400 * day
 type Place = Opened & { path?: string; url?: string }
 
 async function run(t: Place, ...statements: readonly string[]): Promise<void> {
@@ -67,33 +70,66 @@ onEach((it, open) => {
   })
 
   it('an ended send that cannot be removed stops neither other ones nor retention', async t => {
-    const { maintenance, outbox } = t.store
+    const { outbox } = t.store
     const sends: number[] = []
     for (const text of ['a', 'b', 'c']) sends.push((await add(t.store, [part(text)])).entry.id)
     for (const id of sends) await outbox.end(id, { code: 'cancelled', detail: 'no' })
     t.clock.at += 8 * day
     const mend = await spoil(t, 'DELETE', 'outbox', `old.id = ${sends[0]}`)
-    expect((await apart(maintenance.pruneOutbox())).rows).toEqual([`send ${sends[0]}`])
+    expect((await apart(removeSends(t))).rows).toEqual([`send ${sends[0]}`])
     expect(await Promise.all(sends.map(async id => (await outbox.getEntry(id))?.id))).toEqual([
       sends[0]!,
       undefined,
       undefined,
     ])
     await mend()
-    await maintenance.pruneOutbox()
+    await removeSends(t)
     expect(await outbox.getEntry(sends[0]!)).toBeUndefined()
   })
 
-  it('lines of the audit log and turns of agents go past those that cannot be removed', async t => {
-    const { agents, audit } = t.store
-    const line = { principal: 'key:k1', operation: 'logout' }
-    for (const at of [1, 2, 3, 4]) await audit.add({ ...line, at })
-    await spoil(t, 'DELETE', 'audit', 'old.at = 2')
-    expect(await apart(audit.prune(4))).toEqual({ rows: ['line 2'], done: false })
-    const left = await audit.list({ limit: 9 } as Parameters<typeof audit.list>[0])
-    expect(left.map(({ at }) => at)).toEqual([4, 2])
-    expect(await agents.prune(1)).toBe(false)
-  })
+  /** Rows that are over, three of each kind, by their numbers. */
+  const old: Readonly<Record<OldKind, (id: number) => Values>> = {
+    line: id => ({ id, at: 1, principal: 'owner', operation: 'logout', outcome: 'done' }),
+    turn: id => turn(id, 'answered', 1),
+    question: id => question(id, 1),
+    key: id => key(`k${id}`, 1, id),
+    invitation: id => invitation(`i${id}`, 1),
+    send: id => entry(id, 1),
+    'key of send': id => ({ ...entry(id, now), created_at: 1, key: `k${id}` }),
+    notice: id => notice(id, 'sent', 1),
+    bulletin: id => bulletin(`b${id}`, 1),
+  }
+  /** Tables and keys of kinds whose rows are not called by their number. */
+  const tables: Readonly<Partial<Record<OldKind, readonly [table: string, key?: string]>>> = {
+    line: ['audit'],
+    turn: ['agent_turn'],
+    question: ['agent_question'],
+    key: ['access_key', 'k'],
+    invitation: ['invitation', 'i'],
+    send: ['outbox'],
+    'key of send': ['outbox'],
+    bulletin: ['bulletin', 'b'],
+  }
+  for (const kind of Object.keys(old) as OldKind[])
+    it(`${kind}: one that cannot be removed or changed stops no other`, async t => {
+      const [table, prefix = ''] = tables[kind] ?? [kind]
+      const change = kind === 'key of send' ? 'UPDATE' : 'DELETE'
+      for (const id of [1, 2, 3]) await t.query(insertRow(table, old[kind](id)))
+      if (kind === 'key') await t.query(insertRow(table, key('newest', now, 4)))
+      const name = prefix === '' ? 2 : `'${prefix}2'`
+      const mend = await spoil(t, change, table, `old.id = ${name}`)
+      const isLeft = change === 'UPDATE' ? 'key IS NOT NULL' : 'true'
+      const left = async () => {
+        const rows = await t.query(constantSql(`SELECT id FROM ${table} WHERE ${isLeft} ORDER BY id`))
+        return rows.map(({ id }) => String(id)).filter(id => id !== 'newest')
+      }
+      const remove = () => t.store.maintenance.removeOld(kind, now - day)
+      expect(await apart(remove())).toEqual({ rows: [`${kind} ${prefix}2`], done: false })
+      expect(await left()).toEqual([`${prefix}2`])
+      await mend()
+      expect(await remove()).toBe(false)
+      expect(await left()).toEqual([])
+    })
 
   it('notices whose time is over go past one that cannot be removed', async t => {
     const { topics } = t.store

@@ -2,58 +2,33 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dataFiles } from '../../src/model/data-files.ts'
-import { constantSql, joinSql, type Sql, sql } from '../../src/platform/sql.ts'
+import { sql } from '../../src/platform/sql.ts'
 import type { PgStorage } from '../../src/storage/postgres/open.ts'
 import { keptBy, type StoreTable, storeTables } from '../../src/storage/table-list.ts'
 import { onEach } from './engines.ts'
+import {
+  bulletin,
+  entry,
+  insertRow,
+  invitation,
+  key,
+  notice,
+  part,
+  question,
+  turn,
+  type Values,
+} from './rows.ts'
+import { removeSends } from './sends.ts'
 import { insert, message, type Opened } from './support.ts'
 
 type Bound = StoreTable['bound']
 const day = 24 * 3_600_000
-type Values = Readonly<Record<string, string | number | boolean>>
 /** Rows of a table, by a time: an old one, and one that is alive by its age or by what it is. */
 interface Case {
   old(at: number, now: number): Values
   alive(now: number): Values
 }
 
-const turn = (id: number, state: string, ended_at: number) => ({
-  ...{ id, conversation: 1, state, source: 'message', messages: '[]', created_at: ended_at, ended_at },
-})
-const question = (id: number, expires_at: number) => ({
-  ...{ id, text: '', options: '[]', code: 'K', asked_at: expires_at, expires_at },
-})
-const entry = (id: number, ended_at: number) => ({
-  ...{ id, lane: 1, created_at: ended_at, expires_at: ended_at, mode: 'queue', ended_at },
-})
-const part = (id: number, of: number) => ({
-  ...{ id, entry: of, lane: 1, kind: 'text', msg_type: 'TEXT', status: 'accepted', text: '', raw: '' },
-})
-const notice = (id: number, state: string, expires_at: number) => ({
-  ...{ id, topic: 1, peer: 'u', mark: `t${id}`, name: '', text: '', priority: 3, size: 0, count: 1 },
-  ...{ reported: 1, received_at: 1, last_at: 1, expires_at, state, resolved: 0 },
-})
-const bulletin = (id: string, created_at: number) => ({
-  ...{ id, session: 1, peer: 'u', text: '', media: '[]', answers: 1, priority: 3, missed: '{}', names: '{}' },
-  ...{ state: 'sent', created_at },
-})
-const key = (id: string, revoked_at: number, revision: number) => ({
-  ...{
-    id,
-    name: id,
-    hash: id,
-    grant: '{}',
-    can: '[]',
-    made_by: 'owner',
-    created_at: 1,
-    revoked_at,
-    revision,
-  },
-})
-const invitation = (id: string, expires_at: number) => ({
-  ...{ id, name: id, hash: id, trusted: 0, turns_per_day: 1, uses: 1, made_by: 'owner', created_at: 1 },
-  expires_at,
-})
 const login = (id: string, until: number) => ({
   name_key: id,
   id,
@@ -133,7 +108,7 @@ test('every table and every file has a bound, and nothing else', () => {
   const inFolders = ['uploads', 'queued', 'downloads', 'backups', 'aside', 'halfWritten']
   const files = [...Object.keys(dataFiles), ...inFolders].map(name => `file.${name}`)
   // A name of a method, or one of these words.
-  const words = /^(prune\w*|\w+\.\w+|sandbox|forget|caller|process|operator|nobody)$/
+  const words = /^(prune|removeOld|\w+\.\w+|sandbox|forget|caller|process|operator|nobody)$/
   for (const { removedBy } of keptBy.values()) expect(removedBy).toMatch(words)
   expect([...keptBy.keys()].toSorted()).toEqual([...storeTables.map(({ name }) => name), ...files].toSorted())
 })
@@ -146,11 +121,11 @@ test('a table that is bound by persons has the column of one, or goes with the n
 /** Runs what removes, as maintenance does, or as a call does that comes next. */
 const remove = (t: Opened, before: number): Readonly<Record<string, () => Promise<unknown>>> => ({
   prune: () => t.store.maintenance.prune(),
-  pruneOutbox: () => t.store.maintenance.pruneOutbox(),
-  'agents.prune': () => t.store.agents.prune(before),
-  'audit.prune': () => t.store.audit.prune(before),
-  'invitations.prune': () => t.store.invitations.prune(before, []),
-  'keys.prune': () => t.store.keys.prune(before),
+  async removeOld() {
+    for (const kind of ['line', 'turn', 'question', 'key', 'invitation'] as const)
+      await t.store.maintenance.removeOld(kind, before)
+    await removeSends(t)
+  },
   'topics.expire': () => t.store.topics.expire(),
   'media.sweep': () => (t.storage as PgStorage).openMediaStores({ uploads: { lifeMs: day } }).uploads.sweep(),
   caller: async () => {
@@ -168,10 +143,6 @@ const remove = (t: Opened, before: number): Readonly<Record<string, () => Promis
     await logins.put({ ...next, ...qr }, t.clock.now())
   },
 })
-
-const insertRow = (table: string, values: Values): Sql =>
-  sql`INSERT INTO ${constantSql(table)} (${joinSql(Object.keys(values).map(name => constantSql(`"${name}"`)))})
-    VALUES (${joinSql(Object.values(values).map(value => sql`${value}`))})`
 
 async function rowsOf(t: Opened, table: string): Promise<Record<string, unknown>[]> {
   const all = new Map(JSON.parse(await t.dump()) as [string, Record<string, unknown>[]][])
@@ -280,16 +251,16 @@ onEach((_it, openStore) => {
     const more = { link_key: 'l', allow_private: false, replies: false, created_at: 1, position: '' }
     await webhooks.add({ ...endpoint, ...more, id: 'w', made_by: 'panel:b' })
     for (const id of ['a', 'b', 'c']) await keys.revoke(id, 5)
-    expect(await keys.prune(5)).toBe(false)
+    expect(await t.store.maintenance.removeOld('key', 5)).toBe(false)
     expect((await keys.list()).map(({ id }) => id)).toEqual(['a', 'b', 'c'])
-    await keys.prune(6)
+    await t.store.maintenance.removeOld('key', 6)
     expect((await keys.list()).map(({ id }) => id)).toEqual(['b', 'c'])
     await webhooks.remove('w')
-    await keys.prune(6)
+    await t.store.maintenance.removeOld('key', 6)
     expect((await keys.list()).map(({ id }) => id)).toEqual(['c'])
     expect(await keys.hasAny()).toBe(true)
     await keys.add({ ...made, id: 'd', name: 'd' })
-    await keys.prune(6)
+    await t.store.maintenance.removeOld('key', 6)
     expect((await keys.list()).map(({ id }) => id)).toEqual(['d'])
   })
 })

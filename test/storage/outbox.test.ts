@@ -23,6 +23,7 @@ import {
   next,
   outgoing,
   part,
+  removeSends,
   rows,
 } from './sends.ts'
 import { bot, byMessageId, insert, message, open, rename, sending } from './support.ts'
@@ -418,10 +419,10 @@ onEach((it, openStore) => {
     expect(await t.store.outbox.end(first.id, late)).toMatchObject({ ended: 0, entry: { ended: true } })
     expect(await t.store.outbox.end(first.id, late, { only: 'queue' })).toBeUndefined()
     // Its week is over, but not its last day.
-    await t.store.maintenance.pruneOutbox()
+    await removeSends(t)
     expect(await t.store.outbox.getEntry(first.id)).toBeDefined()
     t.clock.at += 24 * 60 * 60_000
-    await t.store.maintenance.pruneOutbox()
+    await removeSends(t)
     expect(await t.store.outbox.getEntry(first.id)).toBeUndefined()
     expect(await t.store.outbox.getEntry(second.id)).toBeDefined()
     await t.store.outbox.end(second.id, late)
@@ -452,14 +453,14 @@ onEach((it, openStore) => {
     const known = { ended: true, counter: { used: 1 }, parts: [{ status: 'accepted', message_id: '5' }] }
     expect(await t.store.outbox.findByKey('k')).toMatchObject(known)
     t.clock.at += dayMs - 1
-    await t.store.maintenance.pruneOutbox()
+    await removeSends(t)
     expect(await t.store.outbox.findByKey('k')).toMatchObject(known)
     t.clock.at += 1
     expect(await t.store.outbox.findByKey('k')).toBeUndefined()
     const queued = await add(t.store, [part('b')], { key: 'k' })
     expect(await t.store.outbox.findByKey('k')).toMatchObject({ id: queued.entry.id, mode: 'queue' })
     t.clock.at += dayMs
-    await t.store.maintenance.pruneOutbox()
+    await removeSends(t)
     expect(await t.store.outbox.findByKey('k')).toBeUndefined()
     expect(await t.store.outbox.list()).toHaveLength(1)
   })

@@ -2,7 +2,7 @@
 import type { SendRules } from '../../src/model/admission.ts'
 import type { BegunMessage, LaneFilter, NewPart } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
-import { open } from './support.ts'
+import { type Opened, open } from './support.ts'
 
 let count = 0
 export const outgoing = (text: string, user = 'u') => ({
@@ -81,3 +81,8 @@ export const rows = async (store: Store) =>
 export const accepted = { status: 'accepted', spent: true } as const
 
 export const dayMs = 24 * 60 * 60_000
+
+/** Removes sends that are over, and keys of sends, as maintenance does. */
+export async function removeSends({ clock, store }: Pick<Opened, 'clock' | 'store'>): Promise<void> {
+  for (const kind of ['key of send', 'send'] as const) await store.maintenance.removeOld(kind, clock.now())
+}

@@ -82,11 +82,11 @@ onEach((_it, openStore) => {
     for (let day = 0; day < 365; day++) {
       await liveOneDay(t, day)
       t.clock.at += dayMs
-      const { audit, keys, maintenance } = t.store
+      const { maintenance } = t.store
       await maintenance.prune()
       const before = t.clock.now() - 90 * dayMs
-      while (await audit.prune(before));
-      while (await keys.prune(before));
+      while (await maintenance.removeOld('line', before));
+      while (await maintenance.removeOld('key', before));
       if (!('path' in t)) await t.query(sql`VACUUM`)
       if (day % 30 === 0) sizes.push(await sizeOf(t))
     }

@@ -1,6 +1,5 @@
 /** Turns and conversations of agents. */
 import { consumerOf, isTurnOpen, type TurnPart, turnPartLength } from '../../model/agent.ts'
-import { changeApart, doneApart } from '../../platform/apart.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type {
   AgentStore,
@@ -18,9 +17,7 @@ import {
   mayTake,
   type Noun,
   type NounContext,
-  openNoun,
   type Routine,
-  type Runner,
   readAll,
   readFirst,
   readHeld,
@@ -29,8 +26,6 @@ import {
 import { createAgentQuestions, isOpen, isUnanswered } from './agent-questions.ts'
 
 const leaseMs = 60_000
-/** Maximum number of turns removed in one step. */
-const pruneStep = 300
 /** Newest turns of a conversation in which messages are looked for that come again. */
 const recentTurns = 100
 
@@ -45,28 +40,7 @@ function* readTurns(where: Sql): Routine<StoredTurn[]> {
 
 type ConversationRow = ClaimRow & ConversationState & { id: number }
 
-/** The verbs of `prune`. */
-interface Removal {
-  listOld(before: number): Promise<{ turns: number[]; questions: number[] }>
-  removeTurns(ids: readonly number[]): Promise<void>
-  removeQuestions(ids: readonly number[]): Promise<void>
-}
-
-export function openAgents(context: NounContext, run: Runner): AgentStore {
-  const { listOld, removeQuestions, removeTurns, ...agents } = openNoun(createAgents(context), run)
-  const prune: AgentStore['prune'] = async before => {
-    const { questions, turns } = await listOld(before)
-    const failures = [
-      ...(await changeApart(turns, id => `turn ${id}`, removeTurns)),
-      ...(await changeApart(questions, id => `question ${id}`, removeQuestions)),
-    ]
-    const isFull = turns.length === pruneStep || questions.length === pruneStep
-    return doneApart(failures, isFull && failures.length < pruneStep)
-  }
-  return { ...agents, prune }
-}
-
-function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Removal> {
+export function createAgents(context: NounContext): Noun<AgentStore> {
   const { claims, clock, dialect } = context
   const { owner } = claims
   const questions = createAgentQuestions(context)
@@ -377,27 +351,6 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
           WHERE t.started_at >= ${since} AND c.agent = ${agent} ${user === undefined ? noSql : sql`AND c.peer = ${user}`}`)
         return counted!.n
       },
-
-      *listOld(before) {
-        const turns = yield* readAll<{
-          id: number
-        }>(sql`SELECT id FROM agent_turn${dialect.by('agent_turn_ended')}
-          WHERE ended_at < ${before} LIMIT ${pruneStep}`)
-        const questions = yield* readAll<{ id: number }>(sql`SELECT id FROM agent_question
-          WHERE turn IS NULL AND expires_at < ${before} LIMIT ${pruneStep}`)
-        return { turns: turns.map(({ id }) => id), questions: questions.map(({ id }) => id) }
-      },
-
-      *removeTurns(ids) {
-        yield* write(
-          sql`DELETE FROM agent_question WHERE ${dialect.isOneOf(sql`turn`, ids)}`,
-          sql`DELETE FROM agent_turn WHERE ${dialect.isOneOf(sql`id`, ids)}`,
-        )
-      },
-
-      *removeQuestions(ids) {
-        yield* write(sql`DELETE FROM agent_question WHERE ${dialect.isOneOf(sql`id`, ids)}`)
-      },
     },
     modes: {
       ...questions.modes,
@@ -411,9 +364,6 @@ function createAgents(context: NounContext): Noun<Omit<AgentStore, 'prune'> & Re
       claim: 'light',
       renew: 'light',
       release: 'light',
-      removeTurns: 'light',
-      removeQuestions: 'light',
-      listOld: 'plain',
       listWork: 'plain',
       listRunning: 'plain',
       listMissed: 'plain',

@@ -1,22 +1,10 @@
 /** The audit log. The engines' triggers write the lines of sends, in the write of the message. */
 import type { AuditLine, AuditOutcome } from '../../model/audit.ts'
-import { stepApart } from '../../platform/apart.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { AuditFilter, AuditStore, NewAuditLine } from '../audit.ts'
-import {
-  type Noun,
-  type NounContext,
-  openNoun,
-  type RoutineStep,
-  type Runner,
-  readAll,
-  readFirst,
-  write,
-} from '../routine.ts'
+import { type Noun, type NounContext, type RoutineStep, readAll, readFirst, write } from '../routine.ts'
 import { likePatternOf } from '../search-text.ts'
 
-/** Maximum number of lines removed in one step. */
-const pruneStep = 1000
 /** Principals whose lines one statement reads: SQLite composes at most 500 of them. */
 const principalsAtOnce = 100
 
@@ -65,21 +53,8 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
   }
 }
 
-/** The verbs of `prune`. */
-interface Removal {
-  listOld(before: number): Promise<number[]>
-  remove(ids: readonly number[]): Promise<void>
-}
-
-export function openAudit(context: NounContext, run: Runner): AuditStore {
-  const { listOld, remove, ...audit } = openNoun(createAudit(context), run)
-  const prune: AuditStore['prune'] = async before =>
-    stepApart(await listOld(before), pruneStep, id => `line ${id}`, remove)
-  return { ...audit, prune }
-}
-
-function createAudit(context: NounContext): Noun<Omit<AuditStore, 'prune'> & Removal> {
-  const { dialect, withoutErased } = context
+export function createAudit(context: NounContext): Noun<AuditStore> {
+  const { withoutErased } = context
   const { announce, insert, selected } = createAuditLines(context)
   /** The filters that no index serves, and the one for a message. */
   const furtherOf = ({ until, subjects = [], address, request_id, message }: Partial<AuditFilter>): Sql => {
@@ -142,17 +117,7 @@ function createAudit(context: NounContext): Noun<Omit<AuditStore, 'prune'> & Rem
         }
         return found.sort((a, b) => (after === undefined ? b.id - a.id : a.id - b.id)).slice(0, limit)
       },
-
-      *listOld(before) {
-        const rows = yield* readAll<{ id: number }>(sql`SELECT id FROM
-          (SELECT id, at FROM audit ORDER BY id LIMIT ${pruneStep}) AS oldest WHERE at < ${before}`)
-        return rows.map(({ id }) => id)
-      },
-
-      *remove(ids) {
-        yield* write(sql`DELETE FROM audit WHERE ${dialect.isOneOf(sql`id`, ids)}`)
-      },
     },
-    modes: { add: 'intake', settle: 'redelivery', list: 'plain', listOld: 'plain', remove: 'relaxed' },
+    modes: { add: 'intake', settle: 'redelivery', list: 'plain' },
   }
 }

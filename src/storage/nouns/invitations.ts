@@ -16,9 +16,6 @@ import { createAuditLines } from './audit.ts'
 import { findExceeded, refuseRevoked } from './keys.ts'
 import { insertTopic } from './topics.ts'
 
-/** Maximum number of invitations removed in one step. */
-const pruneStep = 300
-
 type InvitationRow = Omit<StoredInvitation, 'trusted'> & { trusted: unknown }
 
 const countUses = sql`(SELECT count(*) FROM invitation_use u WHERE u.invitation = i.id)`
@@ -129,17 +126,6 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
       )
     },
 
-    *prune(before, kept) {
-      const old = yield* readAll<{ id: string }>(sql`SELECT id FROM invitation
-        WHERE coalesce(revoked_at, expires_at) < ${before} AND NOT ${dialect.isOneOf(sql`id`, kept)} LIMIT ${pruneStep}`)
-      const ids = old.map(({ id }) => id)
-      yield* write(
-        sql`DELETE FROM invitation_use WHERE ${dialect.isOneOf(sql`invitation`, ids)}`,
-        sql`DELETE FROM invitation WHERE ${dialect.isOneOf(sql`id`, ids)}`,
-      )
-      return ids.length === pruneStep
-    },
-
     revoke: (id, at) =>
       changes(
         sql`UPDATE invitation SET revoked_at = ${at} WHERE id = ${id} AND revoked_at IS NULL RETURNING id`,
@@ -151,6 +137,5 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
     findByHash: 'plain',
     add: 'intake',
     revoke: 'intake',
-    prune: 'relaxed',
   },
 })

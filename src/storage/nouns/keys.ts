@@ -33,9 +33,6 @@ import { askAgain } from '../rules/outbox-ends.ts'
 import { mapKeyHash } from '../sealed-places.ts'
 import { removeConsumers } from './consumers.ts'
 
-/** Maximum number of keys removed in one step. */
-const pruneStep = 300
-
 /** `shareUse` is the engine's: only one for many processes has something to share. */
 type Keys = Omit<KeyStore, 'shareUse' | 'endExpired'> & {
   endKeys(ids: readonly string[], at: number): Promise<string[]>
@@ -228,15 +225,6 @@ export function createKeys(context: NounContext): Noun<Keys> {
 
       endKeys: end,
 
-      *prune(before) {
-        const removed = yield* write(sql`DELETE FROM access_key WHERE id IN (SELECT id FROM access_key k
-          WHERE revoked_at < ${before} AND nth < (SELECT max(nth) FROM access_key)
-            AND revision < (SELECT max(revision) FROM access_key)
-            AND NOT EXISTS (SELECT 1 FROM webhook w WHERE w.made_by IN ('key:' || k.id, 'panel:' || k.id))
-          LIMIT ${pruneStep}) RETURNING id`)
-        return removed.length === pruneStep
-      },
-
       *noteUse(id, at, address) {
         yield* write(
           sql`UPDATE access_key SET last_used_at = ${at}, last_address = ${address} WHERE id = ${id}`,
@@ -251,7 +239,6 @@ export function createKeys(context: NounContext): Noun<Keys> {
       listChangedSince: 'plain',
       listExpired: 'plain',
       noteUse: 'relaxed',
-      prune: 'relaxed',
       add: 'intake',
       rotate: 'intake',
       revoke: 'news',

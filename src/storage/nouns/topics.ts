@@ -2,7 +2,7 @@
 import { badArgument } from '../../model/error.ts'
 import { shares } from '../../model/shares.ts'
 import type { Notice, Priority } from '../../model/topic.ts'
-import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
+import { changeApart, doneApart, type RowFailure, settingAside } from '../../platform/apart.ts'
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import {
   type ClaimRow,
@@ -51,9 +51,8 @@ import {
   type UnreadWords,
 } from '../topics.ts'
 import { findExceeded, refuseRevoked } from './keys.ts'
+import { createRemoveOld, keptBulletinMs } from './old-rows.ts'
 
-/** A bulletin that may not have arrived is named in a later one for so long. */
-const keptBulletinsMs = 7 * 24 * 60 * 60_000
 const expiredAtOnce = 1000
 /** Notices of a topic that ended before they were sent. Beyond these, the earlier ones are forgotten. */
 const mostEnds = 2000
@@ -141,15 +140,9 @@ type Media = Partial<NonNullable<Notice['media']>>
 
 /** The verbs of `expire` and `takeOver`, each for rows that have something to do with each other. */
 interface Steps {
-  /** Some of each. `waiting`: notices whose time is over, by their topics. */
-  listOver(): Promise<{
-    waiting: ReadonlyMap<number, readonly number[]>
-    ended: readonly number[]
-    bulletins: readonly string[]
-  }>
+  /** Some notices that wait and whose time is over, by their topics. */
+  listOver(): Promise<ReadonlyMap<number, readonly number[]>>
   expireIn(topic: number, notices: readonly number[]): Promise<void>
-  removeNotices(ids: readonly number[]): Promise<void>
-  removeBulletins(ids: readonly string[]): Promise<void>
   /** Ids of bulletins that nobody seems to send, and of own ones. */
   listSending(own: readonly string[]): Promise<string[]>
   /** Renews an own one. @returns one that is taken over */
@@ -157,20 +150,23 @@ interface Steps {
 }
 
 export function openTopics(context: NounContext, run: Runner): TopicStore {
-  const { expireIn, listOver, listSending, removeBulletins, removeNotices, take, ...topics } = openNoun(
-    createTopics(context),
-    run,
-  )
-  const noticeName = (id: number) => `notice ${id}`
+  const { expireIn, listOver, listSending, take, ...topics } = openNoun(createTopics(context), run)
+  const removeOld = createRemoveOld(context, run)
   return {
     ...topics,
     async expire() {
-      const { bulletins, ended, waiting } = await listOver()
       const failures: RowFailure[] = []
-      for (const [topic, ids] of waiting)
-        failures.push(...(await changeApart(ids, noticeName, some => expireIn(topic, some))))
-      failures.push(...(await changeApart(ended, noticeName, removeNotices)))
-      failures.push(...(await changeApart(bulletins, id => `bulletin ${id}`, removeBulletins)))
+      for (const [topic, ids] of await listOver())
+        failures.push(
+          ...(await changeApart(
+            ids,
+            id => `notice ${id}`,
+            some => expireIn(topic, some),
+          )),
+        )
+      const setAside = (...some: readonly RowFailure[]) => void failures.push(...some)
+      for (const kind of ['notice', 'bulletin'] as const)
+        await settingAside(setAside, removeOld(kind, context.clock.now()))
       doneApart(failures, undefined)
     },
     async takeOver(own) {
@@ -316,7 +312,7 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
       named_in?: string
     }>(
       sql`SELECT id, state, created_at, answers, priority, names, named_in FROM bulletin b
-        WHERE ${ofBulletin(person)} AND created_at > ${clock.now() - keptBulletinsMs} ORDER BY created_at, id`,
+        WHERE ${ofBulletin(person)} AND created_at > ${clock.now() - keptBulletinMs} ORDER BY created_at, id`,
     )
     return {
       isSending: rows.some(({ state }) => state === 'sending'),
@@ -337,7 +333,6 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
     sql`(SELECT coalesce(sum(revision), 0) FROM topic t WHERE ${ofTopic(person)})`
 
   /** Counts what ran out of time in a topic, and removes it. */
-  const hasEnded = constantSql(`state IN ('sent', 'unknown', 'over')`)
   const isOver = () => sql`expires_at <= ${clock.now()}`
 
   function* expireIn(id: number, notices: readonly number[]): Routine<void> {
@@ -572,34 +567,11 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
       expireIn,
 
       *listOver() {
-        const some = sql`ORDER BY id LIMIT ${expiredAtOnce}`
-        const keptSince = clock.now() - keptBulletinsMs
-        const waiting = yield* readAll<{ id: number; topic: number }>(
-          sql`SELECT id, topic FROM notice WHERE state = 'waiting' AND ${isOver()} ${some}`,
-        )
-        const ended = yield* readAll<{ id: number }>(
-          sql`SELECT id FROM notice WHERE ${hasEnded} AND ${isOver()} ${some}`,
-        )
-        const bulletins = yield* readAll<{ id: string }>(
-          sql`SELECT id FROM bulletin WHERE state <> 'sending' AND created_at <= ${keptSince} ${some}`,
-        )
+        const waiting = yield* readAll<{ id: number; topic: number }>(sql`SELECT id, topic FROM notice
+          WHERE state = 'waiting' AND ${isOver()} ORDER BY id LIMIT ${expiredAtOnce}`)
         const ofTopics = new Map<number, number[]>()
         for (const { id, topic } of waiting) ofTopics.set(topic, [...(ofTopics.get(topic) ?? []), id])
-        return {
-          waiting: ofTopics,
-          ended: ended.map(({ id }) => id),
-          bulletins: bulletins.map(({ id }) => id),
-        }
-      },
-
-      *removeNotices(ids) {
-        yield* write(
-          sql`DELETE FROM notice WHERE ${hasEnded} AND ${isOver()} AND ${dialect.isOneOf(sql`id`, ids)}`,
-        )
-      },
-
-      *removeBulletins(ids) {
-        yield* write(sql`DELETE FROM bulletin WHERE state <> 'sending' AND ${dialect.isOneOf(sql`id`, ids)}`)
+        return ofTopics
       },
     },
     modes: {
@@ -621,8 +593,6 @@ const createTopics = (context: NounContext): Noun<Omit<TopicStore, 'expire' | 't
       settle: 'write',
       listOver: 'plain',
       expireIn: 'light',
-      removeNotices: 'relaxed',
-      removeBulletins: 'relaxed',
     },
   }
 }

@@ -18,15 +18,12 @@ const slowMs = 500
 
 export class PgMaintenance extends PgPart implements StoreMaintenance {
   readonly prune: StoreMaintenance['prune']
-  readonly pruneOutbox: StoreMaintenance['pruneOutbox']
+  readonly removeOld: StoreMaintenance['removeOld']
 
-  constructor(
-    context: EngineContext,
-    { prune, pruneOutbox }: Pick<StoreMaintenance, 'prune' | 'pruneOutbox'>,
-  ) {
+  constructor(context: EngineContext, { prune, removeOld }: Pick<StoreMaintenance, 'prune' | 'removeOld'>) {
     super(context)
     this.prune = prune
-    this.pruneOutbox = pruneOutbox
+    this.removeOld = removeOld
   }
 
   async noteClock(): Promise<void> {

@@ -5,7 +5,7 @@
 import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
 import { sql } from '../../platform/sql.ts'
 import type { EndedEntry, EndReason, ExpiryReasons, SendMode, StoredEntry } from '../outbox.ts'
-import { callLifeMs, keyLifeMs, resultLifeMs } from '../outbox-limits.ts'
+import { callLifeMs } from '../outbox-limits.ts'
 import { end, endOrphan, expire, isCallOver, isKeyFree, type KeyFacts } from '../rules/outbox-ends.ts'
 import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
@@ -13,9 +13,6 @@ import type { PgEntries } from './entries.ts'
 import type { PgLane, PgLanes } from './lanes.ts'
 import { type PgPlan, writePlan } from './outbox-plans.ts'
 import { type EngineContext, PgPart } from './part.ts'
-
-/** Entries removed by one statement. */
-const pruneStep = 1000
 
 /** An entry that may have to be ended. */
 interface Orphan {
@@ -29,7 +26,6 @@ interface Orphan {
 type CallRow = KeyFacts & { id: number }
 type Entry = Pick<StoredEntry, 'id'>
 
-const idsOf = (entries: readonly Entry[]): number[] => entries.map(({ id }) => id)
 const nameOf = ({ id }: Entry): string => `send ${id}`
 
 /** Changes entries one after the other: each has a transaction of its own. */
@@ -118,28 +114,6 @@ export class PgOutboxEnds extends PgPart {
       else await this.change(id, (_found, plan) => void plan.removed.push(id))
       return undefined
     })
-  }
-
-  /** Removes entries that answer for nothing any more. */
-  async pruneEntries(): Promise<void> {
-    const now = this.clock.now()
-    const before = now - keyLifeMs
-    const keyed = await this.db.all<Entry>(sql`SELECT id FROM outbox
-      WHERE key IS NOT NULL AND mode = 'queue' AND created_at <= ${before}`)
-    const failures = await changeApart(keyed, nameOf, some =>
-      this.db.run(sql`UPDATE outbox SET key = NULL WHERE id = ANY (${idsOf(some)}::bigint[])`),
-    )
-    const old = await this.db.all<Entry>(sql`SELECT id FROM outbox
-      WHERE ended_at IS NOT NULL AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs}
-        AND ended_at <= ${before} ELSE key IS NULL OR ended_at <= ${before} END`)
-    for (let from = 0; from < old.length; from += pruneStep) {
-      const remove = (some: readonly Entry[]) =>
-        this.db.run(sql`WITH parts AS (DELETE FROM outbox_part WHERE entry = ANY (${idsOf(some)}::bigint[]))
-          DELETE FROM outbox WHERE id = ANY (${idsOf(some)}::bigint[])`)
-      failures.push(...(await changeApart(old.slice(from, from + pruneStep), nameOf, remove)))
-    }
-    await this.db.barrier()
-    doneApart(failures, undefined)
   }
 
   /**

@@ -121,9 +121,4 @@ export class PgOutbox extends PgPart implements OutboxStore {
     this.#doubts.take(begun)
     return unknown
   }
-
-  /** Removes entries that answer for nothing any more. Call it only while the clock is trusted. */
-  pruneEntries(): Promise<void> {
-    return this.#ends.pruneEntries()
-  }
 }

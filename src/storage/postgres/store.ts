@@ -1,15 +1,16 @@
 /** The store on PostgreSQL: its parts, one for each interface. */
 import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql } from '../../platform/sql.ts'
-import { openAgents } from '../nouns/agents.ts'
+import { createAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
-import { openAudit } from '../nouns/audit.ts'
+import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
 import { createEvents } from '../nouns/events.ts'
 import { createInvitations } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
+import { createRemoveOld } from '../nouns/old-rows.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, type Retention } from '../nouns/retention.ts'
 import { openTopics } from '../nouns/topics.ts'
@@ -57,10 +58,10 @@ export function createStore(context: EngineContext, retention: Retention): Store
     webhooks: openWebhooks(nouns, run, held => takeOver(context, held)),
     keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
     invitations: openNoun(createInvitations(nouns), run),
-    audit: openAudit(nouns, run),
+    audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },
-    agents: openAgents(nouns, run),
+    agents: openNoun(createAgents(nouns), run),
     asks: openNoun(createAsks(nouns), run),
     topics: openTopics(nouns, run),
     maintenance: new PgMaintenance(context, {
@@ -76,7 +77,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
         },
         run,
       ),
-      pruneOutbox: () => outbox.pruneEntries(),
+      removeOld: createRemoveOld(nouns, run),
     }),
   }
 }

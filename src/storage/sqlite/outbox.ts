@@ -23,15 +23,7 @@ import type {
   SettleResult,
   StoredEntry,
 } from '../outbox.ts'
-import {
-  callLifeMs,
-  isHeldBack,
-  keyLifeMs,
-  lookahead,
-  partsPerEntry,
-  resultLifeMs,
-  sentByOf,
-} from '../outbox-limits.ts'
+import { callLifeMs, isHeldBack, lookahead, partsPerEntry, sentByOf } from '../outbox-limits.ts'
 import {
   type BeginFacts,
   begin,
@@ -244,28 +236,6 @@ export class SqliteOutbox extends EnginePart {
   }
 
   /** Returns ids of the queued entries whose keys answer for nothing any more. */
-  listOldKeys(): number[] {
-    return this.#listIds`SELECT id FROM outbox
-      WHERE key IS NOT NULL AND mode = 'queue' AND created_at <= ${this.clock.now() - keyLifeMs}`
-  }
-
-  freeKeys(ids: readonly number[]): void {
-    for (const id of ids) this.db.run`UPDATE outbox SET key = NULL WHERE id = ${id}`
-  }
-
-  /** Returns ids of the entries that answer for nothing any more. */
-  listOver(): number[] {
-    const now = this.clock.now()
-    const before = now - keyLifeMs
-    return this.#listIds`SELECT id FROM outbox WHERE ended_at IS NOT NULL
-      AND CASE mode WHEN 'queue' THEN created_at <= ${now - resultLifeMs} AND ended_at <= ${before}
-      ELSE key IS NULL OR ended_at <= ${before} END`
-  }
-
-  remove(ids: readonly number[]): void {
-    for (const id of ids) this.#parts.plans.remove(id)
-  }
-
   /** Ends these. @returns how many messages became unknown */
   reap(orphans: readonly Orphan[]): number {
     let unknown = 0

@@ -12,9 +12,9 @@ import type { Database } from '../../platform/sqlite.ts'
 import type { Tasks } from '../../platform/tasks.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { Joining, JoinOutcome } from '../invitations.ts'
-import { openAgents } from '../nouns/agents.ts'
+import { createAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
-import { openAudit } from '../nouns/audit.ts'
+import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
@@ -22,6 +22,7 @@ import { createEvents } from '../nouns/events.ts'
 import { readWaiting } from '../nouns/inspection.ts'
 import { createInvitations, createJoin } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
+import { createRemoveOld } from '../nouns/old-rows.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, inSteps, noteClock, type Retention, readClock } from '../nouns/retention.ts'
 import { createScans, type Scans } from '../nouns/scans.ts'
@@ -113,7 +114,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
   const lanes = new SqliteOutboxLanes(context, options.fileContexts ?? (() => new Map()))
   const entries = new SqliteOutboxEntries(context, lanes)
   const plans = new SqliteOutboxPlans(context, entries)
-  const { pruneOutbox, ...outbox } = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
+  const outbox = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
   const { backlog, consumers, names, ...readers } = createReaders(context, work)
   const run = createRunner(db, work)
   const nouns = createNouns(context, work, plans, run)
@@ -150,7 +151,7 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
       isClockTrusted: async () => clockTrust.isTrusted,
       noteClock: () => run('relaxed', () => noteClock(clockTrust, sqliteDialect, storeTable)),
       prune,
-      pruneOutbox,
+      removeOld: createRemoveOld({ dialect: sqliteDialect }, run),
       shrink: async signal => {
         await inSteps(clock, signal, () => work.guard(() => shrinkStep(db)))
         isPinned = work.guard(() => checkpoint(db, isPinned))
@@ -222,7 +223,6 @@ function createReaders(context: SqliteContext, work: SqliteWork) {
   }
 }
 
-/** @returns `pruneOutbox` is that of the maintenance */
 function createOutbox(
   context: SqliteContext,
   work: SqliteWork,
@@ -264,12 +264,6 @@ function createOutbox(
       }
       return doneApart(await changeApart(orphans, ({ id }) => nameOf(id), reapThese), unknown)
     },
-    async pruneOutbox() {
-      const [keys, over] = [list(() => outbox.listOldKeys()), list(() => outbox.listOver())]
-      const failures = await changeApart(keys, nameOf, async ids => await write(() => outbox.freeKeys(ids)))
-      failures.push(...(await changeApart(over, nameOf, async ids => await write(() => outbox.remove(ids)))))
-      doneApart(failures, undefined)
-    },
     findByKey: async (key: string) =>
       work.guard(() => outbox.hasKey(key)) ? write(() => outbox.findByKey(key)) : undefined,
   }
@@ -302,7 +296,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     },
     backlog: openNoun(createBacklog(nouns, logSql, events), run),
     consumers: openNoun(createConsumers(nouns), run),
-    audit: openAudit(nouns, run),
+    audit: openNoun(createAudit(nouns), run),
     names: openNoun(createUserNames(nouns), run),
     webhooks: openWebhooks(
       nouns,
@@ -316,7 +310,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     scans: openNoun(createScans(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: openPeople(nouns, run, createPeopleParts(context)),
-    agents: openAgents(nouns, run),
+    agents: openNoun(createAgents(nouns), run),
     asks: openNoun(createAsks(nouns), run),
     topics: openTopics(nouns, run),
   }

@@ -203,10 +203,11 @@ const agents = {
   listDrafts: verb({}, async side =>
     (await side.store.agents.listDrafts()).map(one => shownQuestion(side, one)),
   ),
-  prune: verb({ agoMs: fc.constantFrom(0, 1000) }, ({ store, clock }, { agoMs }) =>
-    store.agents.prune(clock.at - agoMs),
+  removeOld: verb(
+    { kind: fc.constantFrom('turn', 'question'), agoMs: fc.constantFrom(0, 1000) },
+    ({ store, clock }, { agoMs, kind }) => store.maintenance.removeOld(kind, clock.at - agoMs),
   ),
-} satisfies Record<keyof AgentStore, Verb<Notes>>
+} satisfies Record<keyof AgentStore | 'removeOld', Verb<Notes>>
 
 const around = {
   timePasses: timePasses(500, 29_000, 61_000),

@@ -89,8 +89,10 @@ const keys = {
   shareUse: verb({ nth }, (side, { nth }) =>
     side.store.keys.shareUse([{ key: keyOf(side, nth), calls: 1, open: 1, bytes: 5, dayAgeMs: 0 }]),
   ),
-  pruneKeys: verb({ agoMs }, ({ store, clock }, { agoMs }) => store.keys.prune(clock.at - agoMs)),
-} satisfies Record<'pruneKeys' | Exclude<keyof KeyStore, 'prune'>, Verb<Notes>>
+  removeKeys: verb({ agoMs }, ({ store, clock }, { agoMs }) =>
+    store.maintenance.removeOld('key', clock.at - agoMs),
+  ),
+} satisfies Record<'removeKeys' | keyof KeyStore, Verb<Notes>>
 
 const lineOf = ({ notes: { lines } }: Here, nth: number) => lines.at(-1 - nth) ?? 0
 const operation = fc.constantFrom('send', 'rename')
@@ -140,9 +142,11 @@ const audit = {
     },
     2,
   ),
-  prune: verb({ agoMs }, ({ store, clock }, { agoMs }) => store.audit.prune(clock.at - agoMs)),
+  removeLines: verb({ agoMs }, ({ store, clock }, { agoMs }) =>
+    store.maintenance.removeOld('line', clock.at - agoMs),
+  ),
 } satisfies Record<
-  'addLine' | 'settle' | 'listLines' | Exclude<keyof AuditStore, 'add' | 'list' | 'settle'>,
+  'addLine' | 'settle' | 'listLines' | 'removeLines' | Exclude<keyof AuditStore, 'add' | 'list' | 'settle'>,
   Verb<Notes>
 >
 

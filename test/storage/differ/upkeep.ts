@@ -38,7 +38,11 @@ const dayMs = 24 * hourMs
 
 const maintenance = {
   prune: verb({}, ({ store }) => store.maintenance.prune(), 4),
-  pruneOutbox: verb({}, ({ store }) => store.maintenance.pruneOutbox(), 2),
+  removeOld: verb(
+    { kind: fc.constantFrom('key of send', 'send', 'notice', 'bulletin', 'invitation') },
+    ({ store, clock }, { kind }) => store.maintenance.removeOld(kind, clock.at, ['kept']),
+    4,
+  ),
   noteClock: verb({}, ({ store }) => store.maintenance.noteClock()),
   shrink: verb({}, ({ store }) => store.maintenance.shrink()),
   isClockTrusted: verb({}, ({ store }) => store.maintenance.isClockTrusted()),
