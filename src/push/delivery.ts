@@ -3,11 +3,11 @@
  * Only processes that poll WeChat deliver, and one for each endpoint. So no event is delivered by two processes at
  * the same time, and conversations keep their order.
  */
-import { changeApart } from '../platform/apart.ts'
+import { changeApart, type SetAside } from '../platform/apart.ts'
 import { backoffMs } from '../platform/clock.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
-import type { Repetition } from '../platform/tasks.ts'
+import type { Repetition, Task } from '../platform/tasks.ts'
 import type { EventLog } from '../storage/events.ts'
 import { isSubscribed, type Webhook, type WebhookStore } from '../storage/webhooks.ts'
 import type { EndpointPorts, EndpointRun } from './endpoint.ts'
@@ -85,7 +85,13 @@ export class WebhookDispatcher {
     const { closing, log, tasks } = this.#runtime
     using stopOrClose = linkSignals(stop, closing)
     const { signal } = stopOrClose
-    this.#listing = this.#pollEndpoints(signal)
+    using deliveries = tasks.register({
+      name: 'webhook_deliveries',
+      everyMs: pollIntervalMs,
+      failure: 'webhook delivery stopped for now',
+      log,
+    })
+    this.#listing = this.#pollEndpoints(signal, deliveries)
     const failure = 'events cannot be read'
     const name = 'webhook_events'
     const following = tasks.repeat(
@@ -111,7 +117,7 @@ export class WebhookDispatcher {
   }
 
   /** Reads the endpoint list again and again, and starts, updates and stops runs. */
-  #pollEndpoints(signal: AbortSignal): Repetition {
+  #pollEndpoints(signal: AbortSignal, deliveries: Task): Repetition {
     const { clock, log, tasks } = this.#runtime
     const { webhooks } = this.#ports
     let hasTakenOver = false
@@ -144,8 +150,15 @@ export class WebhookDispatcher {
             )),
           )
         hasTakenOver = true
+        await deliveries.run(setAside => this.#listTroubles(setAside))
       },
     )
+  }
+
+  /** Names the endpoints whose events cannot be read. */
+  #listTroubles(setAside: SetAside): void {
+    for (const [id, { trouble }] of this.#runs)
+      if (trouble) setAside({ row: `webhook ${id}`, error: trouble.error })
   }
 
   #takeOver(isAgain: boolean): Promise<ReadonlySet<string>> {

@@ -88,6 +88,8 @@ export class EndpointRun {
   #nextSaveAt = 0
   #activity = Promise.withResolvers<void>()
   #hasEnded = false
+  /** Why deliveries stopped for now; undefined once a read succeeded. */
+  #trouble: { error: unknown } | undefined
 
   constructor(webhook: Webhook, ports: EndpointPorts, runtime: SenderRuntime) {
     this.#webhook = webhook
@@ -110,6 +112,11 @@ export class EndpointRun {
    */
   get hasEnded(): boolean {
     return this.#hasEnded
+  }
+
+  /** Why events cannot be read, or results cannot be stored, now. */
+  get trouble(): { readonly error: unknown } | undefined {
+    return this.#trouble
   }
 
   /** Whether deliveries are running. */
@@ -150,8 +157,7 @@ export class EndpointRun {
         this.#isAtEnd = false
         await this.#deliverUntilStop(signal)
       } catch (error) {
-        if (!signal.aborted)
-          this.#log.warn('webhook delivery stopped for now', { webhook: this.#webhook.id, error })
+        this.#trouble = { error }
         await this.#clock.sleep(5000, signal)
         await idle()
         // Results may be lost. Continue from the stored position: an event may repeat, but none is skipped.
@@ -177,6 +183,7 @@ export class EndpointRun {
       this.#startDue()
       if (this.#lanes.hasChanges || this.#tries.length > 0) await this.#saveWhenDue()
       if (await this.#readNextPage()) continue
+      this.#trouble = undefined
       await this.#waitForActivity(this.#getWaitMs())
     }
   }

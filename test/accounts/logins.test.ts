@@ -5,8 +5,9 @@ import { checkCapacity, checkInvitedShare } from '../../src/accounts/login-room.
 import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
 import { owner } from '../../src/model/principal.ts'
 import { codeOf, failure } from '../support/failure.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { changeIn, type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
+import { isOnPostgres } from '../support/shared-store.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 
 const login = (
@@ -41,6 +42,26 @@ async function follow(
 /** How logins ended without a session, as the log has it at INFO. */
 const endsIn = (t: TestGateway) =>
   t.lines.flatMap(line => / INFO logins: .* status=(\w+)/.exec(line)?.[1] ?? [])
+
+/** Lets no credentials of a session be stored. @returns a function that ends this */
+async function blockCredentials(dir: string, session: string): Promise<() => Promise<void>> {
+  if (isOnPostgres) {
+    await changeIn(
+      dir,
+      `CREATE FUNCTION svc.refuse() RETURNS trigger LANGUAGE plpgsql AS
+      $$BEGIN RAISE EXCEPTION 'no space left'; END$$`,
+    )
+    await changeIn(
+      dir,
+      `CREATE TRIGGER refused BEFORE INSERT OR UPDATE ON svc.account FOR EACH ROW
+      WHEN (new.name = '${session}') EXECUTE FUNCTION svc.refuse()`,
+    )
+    return () => changeIn(dir, 'DROP TRIGGER refused ON svc.account')
+  }
+  const place = join(dir, session, 'token.json')
+  await mkdir(place, { recursive: true })
+  return () => rmdir(place)
+}
 
 const fresh = (switches = {}) => withGateway({ sessions: [], switches })
 const it = given(fresh)
@@ -383,14 +404,13 @@ describe('login', () => {
 
   it('credentials that cannot be stored at once are not lost', async t => {
     const { qr_url } = await login(t, 'x')
-    const blocked = join(t.dir, 'x', 'token.json')
-    await mkdir(blocked, { recursive: true })
+    const mend = await blockCredentials(t.dir, 'x')
     await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
     await t.until('a failed try', () => {
       t.clock.advance(500)
       return t.lines.some(line => / ERROR logins: .* session=x .* tries=/.test(line))
     })
-    await rmdir(blocked)
+    await mend()
     expect((await follow(t, ['confirmed'], 'x')).status).toBe('confirmed')
   })
 

@@ -286,7 +286,12 @@ async function withProcesses(url: string, paths: readonly string[], data = async
     })
   for (const id of paths) await add(id)
   const event = { id: 's-1', type: 'session.status', at: 0, session: 's', user: 'u' }
-  const after = async (cursor: string, { id }: { id: string }) => ({
+  const broken = new Set<string>()
+  const after = async (cursor: string, { id }: { id: string }) => {
+    if (broken.has(id)) throw new Error('the log cannot be read')
+    return page(cursor, id)
+  }
+  const page = (cursor: string, id: string) => ({
     events: cursor === 's-0' ? [{ ...event, data: () => data(id) }] : [],
     cursor: 's-1',
   })
@@ -304,11 +309,9 @@ async function withProcesses(url: string, paths: readonly string[], data = async
     sendReply: async () => {},
     isClockReliable: async () => true,
   }
+  const runtime = runtimeOf({ clock, closing, bus })
   const open = async (polls = () => true) => {
-    const delivery = new WebhookDispatcher(
-      { ...ports, webhooks: await webhooksOf() },
-      runtimeOf({ clock, closing, bus }),
-    )
+    const delivery = new WebhookDispatcher({ ...ports, webhooks: await webhooksOf() }, runtime)
     delivery.start(polls)
     return delivery
   }
@@ -319,7 +322,8 @@ async function withProcesses(url: string, paths: readonly string[], data = async
       if (!found) clock.wake(500)
       return found
     })
-  return { webhooks, bus, add, open, soon, looks: () => looks, heads: () => heads }
+  const failing = () => runtime.tasks.listFailing().map(({ name, error }) => `${name}: ${error}`)
+  return { webhooks, bus, broken, add, open, soon, failing, looks: () => looks, heads: () => heads }
 }
 
 test('a right to poll that is lost and comes back at once is delivered under; without an endpoint no event is asked for', async () => {
@@ -332,6 +336,20 @@ test('a right to poll that is lost and comes back at once is delivered under; wi
   await soon('it looks on', () => looks() > before + 1)
   await delivery.stop()
   expect(heads()).toBe(0)
+})
+
+test('an endpoint whose events cannot be read is a failing task, and others go on', async () => {
+  using r = receiver()
+  const { broken, failing, open, soon } = await withProcesses(r.url, ['w', 'x'])
+  broken.add('w')
+  const delivery = await open()
+  await soon('it is told', () => failing().length > 0)
+  expect(failing()).toEqual(['webhook_deliveries: webhook w: the log cannot be read'])
+  expect(r.got.length).toBe(1)
+  broken.clear()
+  await soon('it works again', () => failing().length === 0)
+  await soon('both are delivered', () => r.got.length === 2)
+  await delivery.stop()
 })
 
 test('one that stood still while another took over keeps nothing of what it had under way', async () => {
