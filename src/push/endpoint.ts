@@ -79,8 +79,8 @@ export class EndpointRun {
   #succeededAt = 0
   /** Lanes with a running delivery or read, and when it started (monotonic ms). */
   readonly #runningLanes = new Map<LiveLane, number>()
-  /** The error of an event that could not be read. */
-  #readError: { error: unknown } | undefined
+  /** Why events cannot be read or results cannot be stored, until both succeed. `isNew`: the loop has to stop for it. */
+  #trouble: { error: unknown; isNew: boolean } | undefined
   /** True if the log was read to its end. */
   #isAtEnd = false
   #tries: WebhookTry[] = []
@@ -88,8 +88,6 @@ export class EndpointRun {
   #nextSaveAt = 0
   #activity = Promise.withResolvers<void>()
   #hasEnded = false
-  /** Why deliveries stopped for now; undefined once a read succeeded. */
-  #trouble: { error: unknown } | undefined
 
   constructor(webhook: Webhook, ports: EndpointPorts, runtime: SenderRuntime) {
     this.#webhook = webhook
@@ -114,7 +112,7 @@ export class EndpointRun {
     return this.#hasEnded
   }
 
-  /** Why events cannot be read, or results cannot be stored, now. */
+  /** Why events cannot be read or results cannot be stored, at present. */
   get trouble(): { readonly error: unknown } | undefined {
     return this.#trouble
   }
@@ -157,13 +155,14 @@ export class EndpointRun {
         this.#isAtEnd = false
         await this.#deliverUntilStop(signal)
       } catch (error) {
-        this.#trouble = { error }
+        const known = { error, isNew: false }
+        this.#trouble = known
         await this.#clock.sleep(5000, signal)
         await idle()
+        this.#trouble = known
         // Results may be lost. Continue from the stored position: an event may repeat, but none is skipped.
         this.#lanes = new WebhookLanes(this.#webhook.position, [])
         this.#tries = []
-        this.#readError = undefined
       }
     }
     await idle()
@@ -179,11 +178,11 @@ export class EndpointRun {
   /** Delivers until the run is stopped. @throws errors of the store */
   async #deliverUntilStop(signal: AbortSignal): Promise<void> {
     while (!signal.aborted && !this.#hasEnded) {
-      if (this.#readError) throw this.#readError.error
+      if (this.#trouble?.isNew) throw this.#trouble.error
       this.#startDue()
       if (this.#lanes.hasChanges || this.#tries.length > 0) await this.#saveWhenDue()
       if (await this.#readNextPage()) continue
-      this.#trouble = undefined
+      if (!this.#trouble?.isNew) this.#trouble = undefined
       await this.#waitForActivity(this.#getWaitMs())
     }
   }
@@ -220,7 +219,7 @@ export class EndpointRun {
       void work
         .catch(error => {
           this.#lanes.putBack(lane, event)
-          this.#readError ??= { error }
+          if (!this.#trouble?.isNew) this.#trouble = { error, isNew: true }
         })
         .finally(() => {
           this.#runningLanes.delete(lane)
