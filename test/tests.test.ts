@@ -124,7 +124,7 @@ const inTurn = (name: string) => `test('in turn', async () => {
   const linesOf = file => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\\n') : [])
   const note = file => writeFileSync(file, '${name}\\n', { flag: 'a' })
   const has = async (file, count) => {
-    while (linesOf(file).length < count) await Bun.sleep(10)
+    while (linesOf(file).length < count) await Bun.sleep(5)
   }
   note('started')
   await has('started', 2)
