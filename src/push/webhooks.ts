@@ -174,8 +174,8 @@ export class Webhooks {
     const family = maker === undefined ? undefined : await this.#ports.familyOf(maker)
     const own = all.filter(({ made_by }) => family?.has(keyOfMaker(made_by) ?? ''))
     const isFull = all.length >= shares.webhooks.most
-    const most = shares.webhooks[isFull ? 'most' : 'each']
-    if (isFull || own.length >= most)
+    const most = isFull ? all.length : own.length
+    if (isFull || (family && own.length + 1 > shares.webhooks.most - all.length - 1))
       throw badArgument('url', `there are ${most} webhooks already, which is the maximum`, {
         details: { most },
         hint,

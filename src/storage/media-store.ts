@@ -76,7 +76,7 @@ export interface PutOptions {
   signal: AbortSignal
   /** Stored with a file that expires. */
   note?: Readonly<Record<string, unknown>>
-  /** Owners, as `by` of the notes has them, who have half of the capacity together: for this file, too. */
+  /** Owners, as `by` of the notes has them, who together have no more of the capacity than they leave free. */
   sharing?: readonly string[] | undefined
 }
 

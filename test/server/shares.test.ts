@@ -67,16 +67,22 @@ async function withKeys() {
     const { key } = await t.gateway.keys.add({ name, can: ['all'] }, owner)
     return (await t.gateway.keys.authenticate(key))!
   }
-  return { ...t, greedy: await add('greedy'), third: await add('third') }
+  return { ...t, greedy: await add('greedy'), second: await add('second'), third: await add('third') }
 }
 
+/** @param isLarge so many fit that a second greedy key leaves something, too */
 const refuse =
-  (call: (by: Principal, nth: number) => Promise<unknown>, share: { most: number; each: number }) =>
+  (
+    call: (by: Principal, nth: number) => Promise<unknown>,
+    { each, most }: { most: number; each: number },
+    isLarge = true,
+  ) =>
   async (t: Awaited<ReturnType<typeof withKeys>>) => {
-    const { count } = await callUntilRefused(nth => call(t.greedy, nth), share.most)
-    expect(count).toBe(share.each)
-    await call(t.third, share.most + 1)
-    await call(owner, share.most + 2)
+    const { count } = await callUntilRefused(nth => call(t.greedy, nth), most)
+    expect(count).toBe(each)
+    if (isLarge) await callUntilRefused(nth => call(t.second, most + nth), most)
+    await call(t.third, 3 * most)
+    await call(owner, 3 * most + 1)
   }
 
 /** @param transport of MCP */
@@ -186,7 +192,11 @@ const attacks: Record<keyof typeof shares, () => Promise<void>> = {
       // It counts from its first block on.
       await open.at(-1)!.read()
     }
-    await refuse(begin, shares.exports)(t).finally(() => Promise.all(open.map(reader => reader.cancel())))
+    await refuse(
+      begin,
+      shares.exports,
+      false,
+    )(t).finally(() => Promise.all(open.map(reader => reader.cancel())))
   },
   mcpSessions: () => attackDoor('http', shares.mcpSessions),
   mcpStreams: () => attackDoor('sse', shares.mcpStreams),

@@ -74,7 +74,7 @@ export function* refuseRevoked(dialect: Dialect, made_by: string | undefined): R
  * @param all those that there are
  */
 export function* findExceeded(
-  share: Readonly<Record<'most' | 'each', number>>,
+  share: Readonly<Record<'most', number>>,
   all: readonly { made_by: string }[],
   made_by: string,
 ): Routine<number | undefined> {
@@ -83,7 +83,7 @@ export function* findExceeded(
   if (maker === undefined) return undefined
   const family = familyOf(yield* readAll<MadeRow>(sql`SELECT id, made_by FROM access_key`), maker)
   const own = all.filter(one => family.has(keyOfMaker(one.made_by) ?? ''))
-  return own.length >= share.each ? share.each : undefined
+  return own.length + 1 > share.most - all.length - 1 ? own.length : undefined
 }
 
 export function createKeys(context: NounContext): Noun<Keys> {

@@ -159,7 +159,8 @@ export class PgMediaStore extends PgPart implements MediaStore {
         sql`SELECT pg_advisory_xact_lock(${roomLock})`,
         sql`${columns} SELECT ${values} FROM (${taken}) taken
           WHERE files < ${room.files} AND bytes + ${size} <= ${room.bytes} AND (${sharing === undefined}
-            OR own_files + 1 <= ${room.files / 2} AND own_bytes + ${size} <= ${room.bytes / 2}) RETURNING id`,
+            OR own_files + 1 <= ${room.files} - files - 1 AND own_bytes + ${size} <= ${room.bytes} - bytes - ${size})
+          RETURNING id`,
       ])
       if (added?.length === 1) return
       const [oldest] = this.#served

@@ -247,7 +247,7 @@ class UploadQuota {
   ): Promise<(kept?: number) => void> {
     const size = Math.min(announced, this.#ports.room.largest)
     await this.#waitForFolder()
-    const isFull = () => !this.#fits(size) || (sharing !== undefined && !this.#fits(size, { sharing }))
+    const isFull = () => !this.#fits(size, { sharing })
     for (const sent of this.#usedBySend) {
       if (!isFull()) break
       await this.#drop(sent)
@@ -267,26 +267,26 @@ class UploadQuota {
     this.#usedBySend.add(id)
   }
 
-  /** @param sharing owners: whether it fits into their share */
+  /** @param sharing owners: whether it fits into their share, too */
   #fits(
     size: number,
-    { others = true, sharing }: { others?: boolean; sharing?: readonly string[] } = {},
+    { others = true, sharing }: { others?: boolean; sharing?: readonly string[] | undefined } = {},
   ): boolean {
-    let [count, bytes] = [1, size]
-    const isCounted = ({ by }: Pick<KeptUpload, 'by'>) => sharing?.includes(by as string) !== false
-    for (const [id, kept] of this.#kept) {
-      if (this.#underWay.has(id) || !isCounted(kept)) continue
-      count += 1
-      bytes += kept.size
-    }
-    for (const [id, claimed] of others ? this.#underWay : []) {
-      if (!isCounted(claimed)) continue
-      count += 1
-      bytes += Math.max(claimed.size, this.#kept.get(id)?.size ?? 0)
-    }
+    const all = [
+      ...[...this.#kept].flatMap(([id, kept]) => (this.#underWay.has(id) ? [] : kept)),
+      ...[...(others ? this.#underWay : [])].map(([id, claimed]) => ({
+        ...claimed,
+        size: Math.max(claimed.size, this.#kept.get(id)?.size ?? 0),
+      })),
+    ]
+    const own = sharing ? all.filter(({ by }) => sharing.includes(by as string)) : []
+    const bytesOf = (files: readonly Pick<KeptUpload, 'size'>[]) =>
+      files.reduce((sum, one) => sum + one.size, size)
     const { room } = this.#ports
-    const parts = sharing ? 2 : 1
-    return count <= room.files / parts && bytes <= room.bytes / parts
+    const left = { files: room.files - all.length - 1, bytes: room.bytes - bytesOf(all) }
+    // They have no more than they leave free.
+    const least = sharing ? { files: own.length + 1, bytes: bytesOf(own) } : { files: 0, bytes: 0 }
+    return left.files >= least.files && left.bytes >= least.bytes
   }
 
   #fullError(size: number): SvcError {
