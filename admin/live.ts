@@ -1,4 +1,5 @@
 /** The live state of the service, as signals for the pages. */
+
 import { batch, computed, signal } from '@preact/signals'
 import {
   ApiError,
@@ -10,6 +11,7 @@ import {
   type SessionWithUsers,
   type Status,
 } from './api.ts'
+import { quoted } from './commands.ts'
 import { onceAFrame } from './frames.ts'
 import { me } from './rights.ts'
 import { start } from './service-urls.ts'
@@ -260,4 +262,15 @@ export function showName({ session, user_id, name }: KnownUser): void {
     const talk = changed.get(key)
     if (talk) changed.set(key, { ...talk, last_message: withName(talk.last_message, 'user_name') })
   })
+}
+
+/** Returns a command of svc with the options that name the data directory of this service. */
+export function commandHere(command: string): string {
+  const { base_path: path = '', sandbox_phone } = status.value ?? {}
+  const options = [
+    ...(path === '' ? [] : [`-d ${quoted(path)}`]),
+    ...(sandbox_phone === undefined ? [] : ['--sandbox']),
+  ]
+  const [own = '', ...program] = command.split(' -- ')
+  return [[own, ...options].join(' '), ...program].join(' -- ')
 }

@@ -1,9 +1,8 @@
 /** The dialogs that change a key, and the key itself, which is shown once. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { commandHere } from '../commands.ts'
 import { isolated, listed, type TextKey, t } from '../i18n.ts'
-import { status } from '../live.ts'
+import { commandHere, status } from '../live.ts'
 import { base, elsewhere } from '../service-urls.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'

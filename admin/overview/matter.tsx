@@ -1,8 +1,8 @@
 /** What each concern means, and what to do about it. */
-import { commandHere } from '../commands.ts'
+
 import { preview } from '../conversations/message-summary.ts'
 import { gap, isolated, type TextKey, t } from '../i18n.ts'
-import { nameOf } from '../live.ts'
+import { commandHere, nameOf } from '../live.ts'
 import { hrefOf } from '../place.ts'
 import { isOwner, may, mayApprove } from '../rights.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'

@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     })
     const hand = keyboard(page)
     await page.getByText(t('agents.none'), { exact: true }).waitFor()
-    await page.getByText('svc agent -- claude -p', { exact: true }).waitFor()
+    await page.getByText(/^svc agent -d \S+ --sandbox -- claude -p$/).waitFor()
     await expectAccessible(page, 'no agent')
 
     await using work = await workOf(panel)
