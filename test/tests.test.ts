@@ -120,12 +120,11 @@ test('a file that leaves its process changed fails by its name, and the next one
 })
 
 /** Of the first two files of a run one waits for all others, which thus run one after the other in one process. */
-const inTurn = (name: string) => `test('in turn', async () => {
+const inTurn = (name: string) => `import { until } from '${join(import.meta.dir, 'support/until.ts')}'
+test('in turn', async () => {
   const linesOf = file => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\\n') : [])
   const note = file => writeFileSync(file, '${name}\\n', { flag: 'a' })
-  const has = async (file, count) => {
-    while (linesOf(file).length < count) await Bun.sleep(5)
-  }
+  const has = (file, count) => until(file, 60_000, () => linesOf(file).length >= count)
   note('started')
   await has('started', 2)
   if (linesOf('started').slice(0, 2).sort()[0] === '${name}') await has('ran', 11)
