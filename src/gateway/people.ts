@@ -20,7 +20,7 @@ const settleMs = 4 * freshMs
 const [agentsMs, lookEveryMs] = [30_000, 100]
 
 export interface PeoplePorts {
-  store: Pick<Store, 'people' | 'backups' | 'agents' | 'webhooks'>
+  store: Pick<Store, 'people' | 'backups' | 'agents' | 'topics' | 'webhooks'>
   state: Pick<State, 'forgetUser' | 'sessions'>
   queued: Pick<MediaStore, 'discard'>
   /** Folder of the working folders of agents. */
@@ -114,13 +114,17 @@ export class People {
 
   /** Returns, in words for people, where data of the user may remain that svc does not reach. */
   async #listRemains(user: string, rewrite: boolean): Promise<string[]> {
-    const { agents, people, webhooks } = this.#ports.store
+    const { agents, people, topics, webhooks } = this.#ports.store
     const worked = await agents.listConversations({ user, limit: 1000 })
     const names = [...new Set(worked.map(({ agent }) => agent))]
     const ids = (await webhooks.list()).map(({ id }) => id)
+    const others = (await topics.list()).filter(({ user_id }) => user_id !== user).map(({ name }) => name)
     return [
       ...(await people.listRemains(rewrite)),
       ...(names.length > 0 ? [`records that the programs of agents keep: ${names.join(', ')}`] : []),
+      ...(others.length > 0
+        ? [`what programs told others of the user, in these topics and in their names: ${others.join(', ')}`]
+        : []),
       ...(ids.length > 0 ? [`what the receivers of webhooks got: ${ids.join(', ')}`] : []),
     ]
   }

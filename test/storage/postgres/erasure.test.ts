@@ -1,4 +1,4 @@
-/** What the files of the database hold of a person who was erased. */
+/** What the files and the statistics of the database hold of a person who was erased. */
 import { expect, test } from 'bun:test'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -23,23 +23,42 @@ test.skipIf(!isPostgresThere())(
       const { oid } = await admin.one<{ oid: number }>(
         sql`SELECT oid::bigint AS oid FROM pg_database WHERE datname = ${name}`,
       )
-      const folder = join(server.dir, 'data', 'base', String(oid))
-      const files = await Promise.all(
-        (await readdir(folder)).map(file => readFile(join(folder, file)).catch(() => Buffer.of())),
+      const data = join(server.dir, 'data')
+      const own = (await readdir(join(data, 'base', String(oid)))).map(file =>
+        join('base', String(oid), file),
       )
+      // All other files of the server but the log, which the answer names. Other databases are of other tests.
+      const others = await readdir(data, { recursive: true })
+      const all = [...own, ...others.filter(file => !/^(base|pg_wal)\b/.test(file))]
+      const files = await Promise.all(all.map(file => readFile(join(data, file)).catch(() => Buffer.of())))
       return words.filter(word => files.some(bytes => bytes.includes(word)))
     }
+    /** What the planner knows, with what it knew of a table that is empty now. */
+    const findInStatistics = async () => {
+      await admin.run(constantSql('ANALYZE'))
+      const known = await admin.all<{
+        place: string
+        samples: string
+      }>(sql`SELECT tablename || '.' || attname AS place,
+        concat_ws(' ', most_common_vals, histogram_bounds, most_common_elems) AS samples
+        FROM pg_stats WHERE schemaname = 'svc'`)
+      expect(known.map(({ place }) => place)).toContain('message.msg_type')
+      const isOf = new RegExp(words.join('|'), 'i')
+      return known.filter(({ samples }) => isOf.test(samples)).map(({ place }) => place)
+    }
     for (let nth = 0; nth < 50; nth++) await insert(t, [message(`hush-hush ${nth}`, { from_user: gone })])
-    await sending(t.store, 's', 'b', outgoing('hush-hush too', { to_user: gone }), { rules: open })
+    await sending(t.store, 's', 'b', outgoing('hush-hush too', { client_id: 'c1', to_user: gone }), { rules: open })
     await t.store.names.set('s', gone, 'Zacharias')
     await t.store.conversations.markRead('s', gone, 1)
     expect(await find()).toEqual(words)
+    expect(await findInStatistics()).toEqual([])
     const { people } = t.store
     await people.erase(gone)
     await people.scrub()
     expect(await people.listRemains(false)).toHaveLength(2)
     await people.scrub(true)
     expect(await find()).toEqual([])
+    expect(await findInStatistics()).toEqual([])
     expect(await people.listRemains(true)).toHaveLength(1)
     await using other = await openPostgres()
     const remains = await other.store.people.listRemains(true)
