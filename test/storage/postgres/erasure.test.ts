@@ -47,7 +47,9 @@ test.skipIf(!isPostgresThere())(
       return known.filter(({ samples }) => isOf.test(samples)).map(({ place }) => place)
     }
     for (let nth = 0; nth < 50; nth++) await insert(t, [message(`hush-hush ${nth}`, { from_user: gone })])
-    await sending(t.store, 's', 'b', outgoing('hush-hush too', { client_id: 'c1', to_user: gone }), { rules: open })
+    await sending(t.store, 's', 'b', outgoing('hush-hush too', { client_id: 'c1', to_user: gone }), {
+      rules: open,
+    })
     await t.store.names.set('s', gone, 'Zacharias')
     await t.store.conversations.markRead('s', gone, 1)
     expect(await find()).toEqual(words)
