@@ -1,9 +1,9 @@
 /** The page of topics. The URL names the topic whose detail is open. */
 import { t } from '../i18n.ts'
 import { setParams, useParam } from '../place.ts'
-import { type Asked, RemoveTopic, SenderKey } from '../topics/ask.tsx'
+import { type Asked, LeaveTopic, RemoveTopic, SenderKey } from '../topics/ask.tsx'
 import { TopicDetail } from '../topics/detail.tsx'
-import { AddTopic, ChangeTopic } from '../topics/form.tsx'
+import { AddTopic, ChangeTopic, JoinTopic } from '../topics/form.tsx'
 import { TopicTable } from '../topics/table.tsx'
 import { loadTopics, topics } from '../topics/topics.ts'
 import { useAsked } from '../ui/ask.tsx'
@@ -56,6 +56,10 @@ function Question({ asked, onClose }: { asked: Asked | undefined; onClose(): voi
       return <AddTopic onClose={onClose} />
     case 'change':
       return <ChangeTopic topic={asked.topic} onClose={onClose} />
+    case 'join':
+      return <JoinTopic topic={asked.topic} onClose={onClose} />
+    case 'leave':
+      return <LeaveTopic topic={asked.topic} person={asked.person} onClose={onClose} />
     case 'key':
       return <SenderKey topic={asked.topic} onClose={onClose} />
     case 'remove':

@@ -9,10 +9,14 @@ import { Field } from '../ui/field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { useLoading } from '../ui/list-page.tsx'
 import { tell } from '../ui/toasts.tsx'
-import { addressOf, type Topic, topicCalls } from './topics.ts'
+import { addressOf, type Person, type Topic, topicCalls } from './topics.ts'
+import { contactOf } from './words.ts'
 
 /** The open dialog, and its topic. */
-export type Asked = { what: 'add' } | { what: 'change' | 'key' | 'remove'; topic: Topic }
+export type Asked =
+  | { what: 'add' }
+  | { what: 'change' | 'join' | 'key' | 'remove'; topic: Topic }
+  | { what: 'leave'; topic: Topic; person: Person }
 
 interface QuestionProps {
   topic: Topic
@@ -45,6 +49,26 @@ export function RemoveTopic({ topic: { name, waiting }, onClose }: QuestionProps
           </li>
         )}
       </ul>
+    </Ask>
+  )
+}
+
+/** Takes one person out of a topic. */
+export function LeaveTopic({ topic: { name }, person, onClose }: QuestionProps & { person: Person }) {
+  return (
+    <Ask
+      alert
+      title={t('topics.leave_title', { name: isolated(contactOf(person)), topic: isolated(name) })}
+      action={t('topics.leave')}
+      danger
+      onClose={onClose}
+      run={async () => {
+        await topicCalls.change({ topic: name, remove: [person.user_id] })
+        tell(t('topics.changed'))
+        onClose()
+      }}
+    >
+      {person.waiting > 0 && <p>{t('topics.remove_waiting', { count: person.waiting })}</p>}
     </Ask>
   )
 }

@@ -13,7 +13,7 @@ import { Fact, State, Time } from '../ui/marks.tsx'
 import { Sheet } from '../ui/sheet.tsx'
 import { rightOf } from '../users/reply-permission.tsx'
 import type { Asked } from './ask.tsx'
-import { addressOf, type Topic, type TopicState, topicCalls } from './topics.ts'
+import { addressOf, type Person, type Topic, type TopicState, topicCalls } from './topics.ts'
 import { contactOf, looks, priorityTexts, reasons } from './words.ts'
 
 interface DetailProps {
@@ -40,7 +40,7 @@ export function TopicDetail({ topic, onAsk, onClose }: DetailProps) {
         </>
       }
     >
-      <Readiness topic={topic} />
+      <People topic={topic} onAsk={onAsk} />
       <section class="field">
         <h3>{t('topics.address')}</h3>
         {address ? <Copyable text={address} what={t('topics.address')} /> : t('access.no_rest')}
@@ -62,9 +62,42 @@ export function TopicDetail({ topic, onAsk, onClose }: DetailProps) {
   )
 }
 
+function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
+  const { people } = topic
+  return (
+    <section class="field">
+      {people.map(person => (
+        <div key={person.user_id}>
+          <p>
+            <Link href={hrefOf({ session: person.session, userId: person.user_id })}>
+              <bdi>{contactOf(person)}</bdi>
+            </Link>{' '}
+            <span class="soft small">
+              <bdi>{person.session}</bdi>
+              {person.quiet && ` · ${t('topics.quiet')} ${person.quiet} ${person.zone ?? ''}`}
+              {person.waiting > 0 && ` · ${t('topics.waiting')} ${number(person.waiting)}`}
+            </span>{' '}
+            {people.length > 1 && (
+              <button type="button" class="link" onClick={() => onAsk({ what: 'leave', topic, person })}>
+                {t('topics.leave')}
+              </button>
+            )}
+          </p>
+          <Readiness person={person} />
+        </div>
+      ))}
+      <div>
+        <button type="button" class="button small" onClick={() => onAsk({ what: 'join', topic })}>
+          {t('topics.join')}
+        </button>
+      </div>
+    </section>
+  )
+}
+
 /** Whether WeChat allows to send now. */
-function Readiness({ topic }: { topic: Topic }) {
-  const right = rightOf(topic.session, topic.user_id)
+function Readiness({ person }: { person: Person }) {
+  const right = rightOf(person.session, person.user_id)
   if (right.kind === 'open')
     return (
       <div>
@@ -76,7 +109,7 @@ function Readiness({ topic }: { topic: Topic }) {
         )}
       </div>
     )
-  const names = { account: isolated(topic.session), name: isolated(contactOf(topic)) }
+  const names = { account: isolated(person.session), name: isolated(contactOf(person)) }
   const isForContact = right.kind === 'closed' || right.kind === 'used'
   return (
     <div class={`notice ${looks[right.kind].tone}`}>
@@ -86,7 +119,9 @@ function Readiness({ topic }: { topic: Topic }) {
   )
 }
 
-function Notices({ topic: { name, waiting, sent } }: { topic: Topic }) {
+function Notices({ topic: { name, people, waiting, sent } }: { topic: Topic }) {
+  const personOf = (id: string) =>
+    people.length > 1 ? people.find(({ user_id }) => user_id === id) : undefined
   const { value, error } = useAnswer(
     useCallback(() => topicCalls.show(name), [name, waiting, sent]),
     2000,
@@ -100,7 +135,7 @@ function Notices({ topic: { name, waiting, sent } }: { topic: Topic }) {
       {all && all.length > 0 && (
         <ul class="deliveries">
           {all.map(one => (
-            <NoticeLine key={one.id} one={one} />
+            <NoticeLine key={`${one.id} ${one.user_id}`} one={one} person={personOf(one.user_id)} />
           ))}
         </ul>
       )}
@@ -108,7 +143,7 @@ function Notices({ topic: { name, waiting, sent } }: { topic: Topic }) {
   )
 }
 
-function NoticeLine({ one }: { one: TopicState['notices'][number] }) {
+function NoticeLine({ one, person }: { one: TopicState['notices'][number]; person: Person | undefined }) {
   const { count, expires_at, name, priority, received_at, state, until, why = 'sending' } = one
   const when = until === undefined ? t('topics.expires', { when: relative(expires_at) }) : relative(until)
   return (
@@ -127,6 +162,7 @@ function NoticeLine({ one }: { one: TopicState['notices'][number] }) {
       <div class="soft small">
         <Time at={received_at}>{ago(received_at)}</Time>
         <span>{t(priorityTexts[priority])}</span>
+        {person && <bdi>{contactOf(person)}</bdi>}
       </div>
     </li>
   )
@@ -134,7 +170,7 @@ function NoticeLine({ one }: { one: TopicState['notices'][number] }) {
 
 function Facts({ topic }: { topic: Topic }) {
   const { answers, attach_private, digest, expired, keep_seconds, max_priority, min_priority } = topic
-  const { quiet, sent, session, signed, template, user_id, zone } = topic
+  const { quiet, sent, signed, template, template_missed, unknown_severities = {}, zone } = topic
   const from = t(priorityTexts[min_priority])
   const options = [
     digest && t('topics.digest'),
@@ -142,16 +178,9 @@ function Facts({ topic }: { topic: Topic }) {
     template !== undefined && t('topics.template'),
     attach_private && t('topics.private'),
   ].filter(option => option !== false)
+  const words = Object.entries(unknown_severities)
   return (
     <dl>
-      <Fact label={t('search.person')}>
-        <Link href={hrefOf({ session, userId: user_id })}>
-          <bdi>{contactOf(topic)}</bdi>
-        </Link>
-      </Fact>
-      <Fact label={t('search.account')}>
-        <bdi>{session}</bdi>
-      </Fact>
       <Fact label={t('topics.urgency')}>
         {t('topics.from_to', { from, to: t(priorityTexts[max_priority]) })}
       </Fact>
@@ -172,6 +201,19 @@ function Facts({ topic }: { topic: Topic }) {
         </Fact>
       )}
       <Fact label={t('webhooks.tries')}>{t('topics.counts', { sent, expired })}</Fact>
+      {template_missed !== undefined && (
+        <Fact label={t('topics.template')}>{t('topics.template_missed', { count: template_missed })}</Fact>
+      )}
+      {words.length > 0 && (
+        <Fact label={t('topics.unknown_words')}>
+          {words.map(([word, count]) => (
+            <span key={word} class="block">
+              <bdi>{t('topics.repeated', { name: isolated(word || t('topics.other_words')), count })}</bdi>
+            </span>
+          ))}
+          <p class="soft small">{t('topics.unknown_words_about')}</p>
+        </Fact>
+      )}
     </dl>
   )
 }

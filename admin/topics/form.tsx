@@ -16,10 +16,6 @@ import { priorityTexts } from './words.ts'
 /** Adds a topic, then shows its detail with the address. */
 export function AddTopic({ onClose }: { onClose(): void }) {
   const { problem, show } = useProblem()
-  const contacts = (sessions.value ?? [])
-    .flatMap(({ name: session, users }) => users.map(user => ({ session, ...user })))
-    .sort((one, other) => (other.last_received ?? 0) - (one.last_received ?? 0))
-  const isOneAccount = new Set(contacts.map(({ session }) => session)).size < 2
   return (
     <Ask
       title={t('topics.add')}
@@ -29,10 +25,10 @@ export function AddTopic({ onClose }: { onClose(): void }) {
       run={async form => {
         show()
         const name = String(form.get('name')).trim()
-        if (!/^[\w-]{1,64}$/.test(name)) return show(t('topics.name_bad'))
+        if (!/^[\p{L}\p{M}\p{N}_-]{1,64}$/u.test(name)) return show(t('topics.name_bad'))
         if (!form.has('to')) return show(t('topics.no_contact'))
         const [session, to] = JSON.parse(String(form.get('to'))) as [string, string]
-        await topicCalls.add({ name, session, to, ...settingsIn(form) })
+        await topicCalls.add({ name, session, to: [to], ...settingsIn(form) })
         onClose()
         setParams({ topic: name })
       }}
@@ -42,18 +38,54 @@ export function AddTopic({ onClose }: { onClose(): void }) {
         about={t('topics.name_about')}
         input={{ name: 'name', maxLength: 64, placeholder: 'home', dir: 'ltr' }}
       />
-      <Choice label={t('search.person')} name="to">
-        {contacts.map(({ name, session, user_id }) => (
-          <option key={`${session} ${user_id}`} value={JSON.stringify([session, user_id])}>
-            {isolated(name ?? shortIdOf(user_id))}
-            {!isOneAccount && ` · ${session}`}
-          </option>
-        ))}
-      </Choice>
+      <ContactChoice />
       <details class="more-fields">
         <summary>{t('topics.settings')}</summary>
         <Settings />
       </details>
+      {problem}
+    </Ask>
+  )
+}
+
+/** The contacts, but for those who are people of the topic. */
+function ContactChoice({ people = [] }: Partial<Pick<Topic, 'people'>>) {
+  const contacts = (sessions.value ?? [])
+    .flatMap(({ name: session, users }) => users.map(user => ({ session, ...user })))
+    .filter(({ user_id }) => !people.some(one => one.user_id === user_id))
+    .sort((one, other) => (other.last_received ?? 0) - (one.last_received ?? 0))
+  const isOneAccount = new Set(contacts.map(({ session }) => session)).size < 2
+  return (
+    <Choice label={t('search.person')} name="to">
+      {contacts.map(({ name, session, user_id }) => (
+        <option key={`${session} ${user_id}`} value={JSON.stringify([session, user_id])}>
+          {isolated(name ?? shortIdOf(user_id))}
+          {!isOneAccount && ` · ${session}`}
+        </option>
+      ))}
+    </Choice>
+  )
+}
+
+/** Adds a person to a topic. */
+export function JoinTopic({ topic: { name, people }, onClose }: { topic: Topic; onClose(): void }) {
+  const { problem, show } = useProblem()
+  return (
+    <Ask
+      title={t('topics.join_title', { name: isolated(name) })}
+      action={t('topics.join')}
+      onClose={onClose}
+      onError={show}
+      run={async form => {
+        show()
+        if (!form.has('to')) return show(t('topics.no_contact'))
+        const [, to] = JSON.parse(String(form.get('to'))) as [string, string]
+        await topicCalls.change({ topic: name, add: [to] })
+        tell(t('topics.changed'))
+        onClose()
+      }}
+    >
+      <ContactChoice people={people} />
       {problem}
     </Ask>
   )

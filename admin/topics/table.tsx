@@ -4,10 +4,9 @@ import { withParams } from '../place.ts'
 import { State } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { RowLink, rove } from '../ui/rows.tsx'
-import { rightOf } from '../users/reply-permission.tsx'
 import type { Asked } from './ask.tsx'
 import type { Topic } from './topics.ts'
-import { contactOf, looks } from './words.ts'
+import { contactsOf, lookOf } from './words.ts'
 
 interface TableProps {
   all: readonly Topic[]
@@ -45,7 +44,7 @@ export const TopicTable = ({ all, onAsk }: TableProps) => (
 )
 
 function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
-  const { name, sent, session, user_id, waiting } = topic
+  const { name, sent, waiting } = topic
   const actions: Action[] = [
     { id: 'change', label: t('topics.change'), icon: 'edit', run: () => onAsk({ what: 'change', topic }) },
     {
@@ -56,8 +55,8 @@ function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
       run: () => onAsk({ what: 'remove', topic }),
     },
   ]
-  const state = <State {...looks[rightOf(session, user_id).kind]} />
-  const contact = <bdi class="block cut">{contactOf(topic)}</bdi>
+  const state = <State {...lookOf(topic)} />
+  const contact = <bdi class="block cut">{contactsOf(topic)}</bdi>
   return (
     <tr>
       <th scope="row">

@@ -7,6 +7,8 @@ import { elsewhere } from '../service-urls.ts'
 
 export type { Priority, Topic, TopicState } from '../../src/model/topic.ts'
 
+export type Person = Topic['people'][number]
+
 /** All topics, by name; undefined until they are loaded. */
 export const topics = signal<readonly Topic[] | undefined>(undefined)
 
@@ -36,5 +38,5 @@ export const topicCalls = {
 /** Where programs send to. */
 export function addressOf(topic: string): string | undefined {
   const { rest_url } = status.value ?? {}
-  return rest_url && `${elsewhere(rest_url)}/notify/${topic}`
+  return rest_url && `${elsewhere(rest_url)}/notify/${encodeURIComponent(topic)}`
 }

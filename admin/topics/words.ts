@@ -1,11 +1,11 @@
 /** Texts for urgencies, states, and why something waits. */
 import type { WaitReason } from '../../src/model/topic.ts'
-import type { TextKey } from '../i18n.ts'
+import { listed, type TextKey } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import type { Look } from '../ui/marks.tsx'
 import { shortIdOf } from '../users/avatar.tsx'
-import type { Right } from '../users/reply-permission.tsx'
-import type { Priority, Topic } from './topics.ts'
+import { type Right, rightOf } from '../users/reply-permission.tsx'
+import type { Person, Priority, Topic } from './topics.ts'
 
 export const priorityTexts: Readonly<Record<Priority, TextKey>> = {
   min: 'topics.min',
@@ -25,6 +25,7 @@ export const reasons: Readonly<Record<WaitReason, TextKey>> = {
   topic_answers: 'topics.used_answers',
   sending: 'delivery.sending',
   not_connected: 'topics.disconnected',
+  not_running: 'topics.not_running',
 }
 
 export const looks: Readonly<Record<Right['kind'], Look>> = {
@@ -37,5 +38,13 @@ export const looks: Readonly<Record<Right['kind'], Look>> = {
 }
 
 /** The name of the contact, or a short id. */
-export const contactOf = ({ session, user_id }: Topic): string =>
-  nameOf(session, user_id) ?? shortIdOf(user_id)
+export const contactOf = ({ name, session, user_id }: Person): string =>
+  nameOf(session, user_id) ?? name ?? shortIdOf(user_id)
+
+export const contactsOf = ({ people }: Topic): string => listed(people.map(contactOf))
+
+/** The state of a topic: that of the first person whom nothing reaches now. */
+export function lookOf({ people }: Topic): Look {
+  const kinds = people.map(({ session, user_id }) => rightOf(session, user_id).kind)
+  return looks[kinds.find(kind => kind !== 'open') ?? 'open']
+}

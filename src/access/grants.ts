@@ -11,6 +11,7 @@ import {
 } from '../model/access.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { NewKeyInput } from '../model/key.ts'
+import { normalizeTopicName } from '../model/topic-name.ts'
 
 /**
  * Returns the grant of a new key.
@@ -48,7 +49,7 @@ export function createGrant(
   return {
     rights: [...rights],
     ...scope,
-    ...(topics && { topics: [...new Set(topics)] }),
+    ...(topics && { topics: [...new Set(topics.map(normalizeTopicName))] }),
     ...(tools.length > 0 && { tools: [...new Set(tools)] }),
     ...(limits && Object.keys(limits).length > 0 && { limits }),
   }

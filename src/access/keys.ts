@@ -374,9 +374,18 @@ export class Keys {
   }
 }
 
-function createCaller({ grant, stored: { id, name } }: KnownKey, hash: string) {
+function createCaller({ grant, stored: { id, made_by, name } }: KnownKey, hash: string) {
   const end = new AbortController()
-  const principal: Principal = { kind: 'key', id, name, grant, secret: hash.slice(0, 16), ended: end.signal }
+  const maker = keyOfMaker(made_by)
+  const principal: Principal = {
+    kind: 'key',
+    id,
+    name,
+    ...(maker !== undefined && { maker }),
+    grant,
+    secret: hash.slice(0, 16),
+    ended: end.signal,
+  }
   return { principal, end }
 }
 

@@ -51,7 +51,7 @@ export interface AccountPorts {
   store: {
     durable: boolean
     conversations: Pick<ConversationStore, 'sessionsOf' | 'countSuspects'>
-    topics: Pick<TopicStore, 'remove'>
+    topics: Pick<TopicStore, 'leave'>
   }
   poller: Pick<Poller, 'lastPoll'>
   logins: Pick<Logins, 'cancel' | 'pendingNames'>
@@ -361,8 +361,8 @@ export class Accounts {
       if (record?.unreadable) throw record.unreadable
       if (record) {
         await state.sessions.remove(record.name)
-        // The topics of a guest go with the guest.
-        if (record.bot?.invitation !== undefined) await store.topics.remove({ session: record.name })
+        // A guest leaves all topics.
+        if (record.bot?.invitation !== undefined) await store.topics.leave({ session: record.name })
         this.#runtime.bus.notify('sessionsChanged')
       }
       return { success: true, session: record?.name ?? target }

@@ -27,7 +27,11 @@ export async function readTypedInput(
 ): Promise<Record<string, unknown>> {
   const { cli } = shape
   const input: Record<string, unknown> = { ...cli.defaults }
-  for (const [key, text] of listTyped(shape, command))
+  const typed = listTyped(shape, command)
+  const isPiped = cli.stdinUnless && !command.io.in.isTerminal
+  if (isPiped && !typed.some(([key]) => key === cli.stdin || cli.stdinUnless!.includes(key)))
+    typed.push([cli.stdin!, '-'])
+  for (const [key, text] of typed)
     input[key] =
       key === cli.stdin && text === '-'
         ? await (await import('./ask.ts')).readStdin(command.io)

@@ -270,12 +270,20 @@ export class Metrics {
     return [
       createFamily(
         'svc_topic_waiting_notices',
-        'Notices that wait in a topic.',
-        all.map(({ name }) => [{ topic: name }, waiting[name] ?? 0]),
+        'Notices that wait in a topic, each once for each person.',
+        all.map(({ name, people }) => [
+          { topic: name },
+          people.reduce((sum, { id }) => sum + (waiting.get(id) ?? 0), 0),
+        ]),
+      ),
+      createFamily(
+        'svc_topic_people',
+        'People of a topic.',
+        all.map(({ name, people }) => [{ topic: name }, people.length]),
       ),
       createFamily(
         'svc_topic_notices_total',
-        'Notices of a topic that have ended, by outcome.',
+        'Notices of a topic that have ended, each once for each person, by outcome.',
         all.flatMap(({ expired, name, sent }) => [
           [{ topic: name, outcome: 'sent' }, sent] as const,
           [{ topic: name, outcome: 'expired' }, expired] as const,

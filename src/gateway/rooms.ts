@@ -188,7 +188,7 @@ const createFamilyLookup = (keys: Directory['store']['keys']) => async (id: stri
 
 /** Opens topics, and what sends what is said to them. */
 export function openTopics(
-  { store: { topics } }: Directory,
+  { leases, node, store: { topics } }: Directory,
   {
     accounts,
     findChat,
@@ -209,10 +209,15 @@ export function openTopics(
     return user ?? { remaining: 0 }
   }
   const keepFile: TopicPorts['keepFile'] = (content, call) => media.keep(content, call)
+  // On PostgreSQL any node may poll.
+  const isRunning = async () =>
+    node
+      ? (await node.list()).some(({ lease_left_ms, polls }) => polls && lease_left_ms > 0)
+      : (await leases.findHolder()) !== undefined
   const own = withLogName(runtime, 'topics')
   return {
     topics: new Topics(
-      { topics, findRight, findChat: (to, session) => findChat(to, session, {}), keepFile },
+      { topics, findRight, isRunning, findChat: (to, session) => findChat(to, session, {}), keepFile },
       own,
     ),
     bulletins: new Bulletins({ topics, findRight, sender }, own),

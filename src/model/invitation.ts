@@ -2,6 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { LoginState } from './login.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+import { topicLetter } from './topic-name.ts'
 
 export const InvitationStatus = oneOf(
   ['active', 'used', 'expired', 'revoked'],
@@ -38,9 +39,9 @@ export const NewInvitationInput = closed({
     Type.String({
       minLength: 1,
       maxLength: 58,
-      pattern: '^[A-Za-z0-9_-]+$',
+      pattern: `^${topicLetter}+$`,
       description:
-        'Each person who joins gets a topic of this name, with a number where several may join. It needs the right "topics".',
+        'Each person who joins becomes one of the people of this topic. If there is none, the person gets one of this name, with a number where several may join. It needs the right "topics".',
       examples: ['home'],
     }),
   ),

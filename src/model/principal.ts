@@ -21,6 +21,8 @@ export interface Principal {
   readonly id?: string
   /** The name of the key. */
   readonly name?: string
+  /** The id of the key that made it, if one did. */
+  readonly maker?: string
   /** What the key or agent may do. Without a grant, the kind decides (`operations/rights.ts`). */
   readonly grant?: Grant
   /** Which secret of the key the caller had: the beginning of its hash. */

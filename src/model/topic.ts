@@ -1,7 +1,8 @@
-/** Topics: addresses that programs send notices to, for one person on WeChat. */
+/** Topics: addresses that programs send notices to, for one or more people on WeChat. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { MediaContent } from './message.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+import { topicLetter } from './topic-name.ts'
 
 /** From the least to the most urgent, as ntfy names them. */
 export const priorities = ['min', 'low', 'default', 'high', 'max'] as const
@@ -39,7 +40,9 @@ export interface Notice {
 }
 
 export const AcceptedNotice = Type.Object({
-  id: text('The same again has the same id. `0`: too much waits, so only its name is counted.'),
+  id: text(
+    'The same again from the same sender has the same id. `0`: too much waits, so only its name is counted.',
+  ),
   topic: Type.String(),
   received_at: integer('Unix milliseconds.'),
   expires_at: integer('Unix milliseconds: what could not be sent until then is only counted.'),
@@ -63,10 +66,14 @@ const PriorityShape = (description: string, more: object = {}) => oneOf(prioriti
 const name = Type.String({
   minLength: 1,
   maxLength: 64,
-  pattern: '^[A-Za-z0-9_-]+$',
-  description: 'Name of the topic, as in its address: letters a to z, digits, "-" and "_".',
+  pattern: `^${topicLetter}+$`,
+  description: 'Name of the topic, as in its address: letters of any script, digits, "-" and "_".',
   examples: ['home'],
 })
+/** People of a topic, at most. */
+export const mostMembers = 20
+const people = (description: string, minItems = 1) =>
+  Type.Array(bounded(512), { minItems, maxItems: mostMembers, description, examples: [['Mum', 'Dad']] })
 
 /** Without defaults: a change leaves the rest as it is. */
 const settings = {
@@ -131,23 +138,47 @@ const settings = {
 /** Input for a new topic. */
 export const NewTopicInput = closed({
   name,
-  to: bounded(512, 'The person: a user id, or the name of one user.', { examples: ['Mum'] }),
+  to: people('The people, each by user id or name.'),
   session: optional(
-    bounded(200, 'The account that sends; by default the one that the person wrote to last.'),
+    bounded(
+      200,
+      'The account that sends; by default, for each person, the one that this person wrote to last.',
+    ),
   ),
   ...settings,
 })
 export type NewTopicInput = Static<typeof NewTopicInput>
 
 /** What to change. */
-export const TopicChangeInput = closed({ topic: name, ...settings })
+export const TopicChangeInput = closed({
+  topic: name,
+  add: optional(people('People who are notified from now on, each by user id or name.')),
+  remove: optional(people('People who are not notified any more. What waits for them goes.')),
+  user: optional(
+    bounded(512, 'Quiet hours, zone and answers are only for this person of the topic.', {
+      examples: ['Dad'],
+    }),
+  ),
+  ...settings,
+})
 export type TopicChangeInput = Static<typeof TopicChangeInput>
+
+const person = {
+  user_id: Type.String(),
+  name: optional(text('The name that people gave to the user.')),
+  session: text('The account that sends.'),
+  quiet: optional(text('Quiet hours of this person, in place of those of the topic.')),
+  zone: optional(text('Time zone of this person, in place of that of the topic.')),
+  answers: optional(
+    integer('Answers that all topics of this person may take, in place of those of the topic.'),
+  ),
+  waiting: integer('Number of notices that wait for this person.'),
+}
 
 export const Topic = Type.Object(
   {
     name: Type.String(),
-    session: Type.String(),
-    user_id: Type.String(),
+    people: Type.Array(Type.Object(person), { description: 'Who is notified.' }),
     min_priority: oneOf(priorities),
     max_priority: oneOf(priorities),
     quiet: optional(Type.String()),
@@ -161,8 +192,8 @@ export const Topic = Type.Object(
     signed: flag('Whether it has a secret with which senders sign.'),
     created_at: integer('Unix milliseconds.'),
     made_by: text('Who made it: owner, key:<id>, panel or panel:<id of the key>.'),
-    waiting: integer('Number of notices that wait.'),
-    sent: integer('Number of notices that were sent, since it was made.'),
+    waiting: integer('Number of notices that wait, each once for each person.'),
+    sent: integer('Number of notices that were sent since it was made, each once for each person.'),
     expired: integer('Number of notices that ran out of time.'),
     template_missed: optional(
       integer(
@@ -192,15 +223,23 @@ const waitReasons = [
   'topic_answers',
   'sending',
   'not_connected',
+  'not_running',
 ] as const
 export type WaitReason = (typeof waitReasons)[number]
 
 /** A topic, with what waits and why. */
 export const TopicState = Type.Object({
   ...Topic.properties,
+  people: Type.Array(
+    Type.Object({
+      ...person,
+      connected: flag('Whether the account is connected. If not, everything waits.'),
+    }),
+  ),
   notices: Type.Array(
     Type.Object({
-      id: Type.String(),
+      id: text('The same for each person.'),
+      user_id: text('For whom it waits.'),
       name: text('Its title, or the beginning of its text.'),
       priority: oneOf(priorities),
       count: integer('How often the same came.'),
@@ -213,7 +252,7 @@ export const TopicState = Type.Object({
       why: optional(
         oneOf(
           waitReasons,
-          'gathering: it waits some seconds for others. digest: it waits for a digest. below_min: it is less urgent than the topic sends. quiet: quiet hours. window_closed: the person has to write first. kept_answers: the last answers are kept. topic_answers: topics have used theirs. sending: a message is on its way. not_connected: the account is not connected.',
+          'gathering: it waits some seconds for others. digest: it waits for a digest. below_min: it is less urgent than the topic sends. quiet: quiet hours. window_closed: the person has to write first. kept_answers: the last answers are kept. topic_answers: topics have used theirs. sending: a message is on its way. not_connected: the account is not connected. not_running: no service runs, so nothing is sent.',
         ),
       ),
       until: optional(integer('Unix milliseconds: it goes then, as far as it is known.')),

@@ -87,7 +87,9 @@ async function store(
   { call, media }: Access,
 ): Promise<MediaContent> {
   if (bytes && bytes.length > maxFileBytes)
-    throw new SvcError('payload_too_large', `The file is larger than ${maxFileBytes} bytes`)
+    throw new SvcError('payload_too_large', `The file is larger than ${maxFileBytes} bytes`, {
+      hint: 'A file of a notice has at most 15 MiB. Send a smaller one, or its address as text.',
+    })
   const { type, rest } = await sniffType(body)
   const { file_name } = fileNameOf(name ?? '', `attachment.${await extensionOf(type)}`)
   const { upload_id, size } = await media.accept({ body: rest, file_name, notice: true }, call.signal)
@@ -114,10 +116,6 @@ export const acceptNotices = defineOperation({
   errors: ['not_found', 'payload_too_large', 'rate_limited', 'store_unavailable'],
   async run({ media, topics }, { topic: name, read }, call) {
     const topic = await topics.find(call.by, name)
-    if (!topic)
-      throw new SvcError('not_found', 'There is no such topic', {
-        hint: 'Make it with svc topic add <name> --to <person>.',
-      })
     const stored: Notice[] = []
     let files = 0
     for (const notice of await read(topic)) {
@@ -126,7 +124,7 @@ export const acceptNotices = defineOperation({
     }
     const accepted: AcceptedNotice[] = []
     for (let at = 0; at < stored.length; at += mostNotices)
-      accepted.push(...(await topics.accept(call, name, stored.slice(at, at + mostNotices))))
+      accepted.push(...(await topics.accept(call, topic.name, stored.slice(at, at + mostNotices))))
     return accepted
   },
 })

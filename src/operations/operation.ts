@@ -41,6 +41,8 @@ export interface CommandShape {
   readonly defaults?: Readonly<Record<string, string | number>>
   /** Input key that is read from stdin if its value is `-`. */
   readonly stdin?: string
+  /** It is also read from stdin that is no terminal if neither this input key nor any of these is typed. */
+  readonly stdinUnless?: readonly string[]
   /**
    * Flags that may be repeated and mixed. Each use becomes an entry of the array `into`, in the order on the
    * command line.

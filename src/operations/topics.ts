@@ -1,4 +1,4 @@
-/** Operations for topics: addresses that programs send notices to, for one person. */
+/** Operations for topics: addresses that programs send notices to, for one or more people. */
 import { Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
@@ -13,8 +13,10 @@ const errors = ['not_found', 'store_unavailable'] as const
 
 const exampleTopic = {
   name: 'home',
-  session: 'default',
-  user_id: 'o9cq80x1y2z3@im.wechat',
+  people: [
+    { user_id: 'o9cq80x1y2z3@im.wechat', name: 'Mum', session: 'mum', waiting: 1 },
+    { user_id: 'o9cq71a2b3c4@im.wechat', name: 'Dad', session: 'dad', quiet: '22:00-06:00', waiting: 0 },
+  ],
   min_priority: 'min' as const,
   max_priority: 'high' as const,
   quiet: '23:00-07:00',
@@ -31,7 +33,8 @@ const exampleTopic = {
   expired: 0,
 }
 const exampleNotice = {
-  id: '57',
+  id: '5d0c3f9a1b7e2246',
+  user_id: 'o9cq80x1y2z3@im.wechat',
   name: 'Disk full',
   priority: 'high' as const,
   count: 3,
@@ -39,6 +42,12 @@ const exampleNotice = {
   expires_at: 1767312060000,
   state: 'waiting' as const,
   why: 'window_closed' as const,
+}
+
+const exampleState = {
+  ...exampleTopic,
+  people: exampleTopic.people.map(one => ({ ...one, connected: true })),
+  notices: [exampleNotice],
 }
 
 export const listTopics = defineOperation({
@@ -59,12 +68,12 @@ export const listTopics = defineOperation({
 
 export const addTopic = defineOperation({
   name: 'add_topic',
-  title: 'Make a topic that notifies a person',
+  title: 'Make a topic that notifies people',
   effect: 'write',
   right: 'topics',
   subject: ['name'],
   description:
-    'Makes a topic. What programs send to it reaches the person on WeChat, as far as WeChat allows answers; the rest waits. Make a key that may only notify it for each program.',
+    'Makes a topic. What programs send to it reaches each of its people on WeChat, as far as WeChat allows answers; the rest waits. Make a key that may only notify it for each program.',
   input: NewTopicInput,
   output: Topic,
   errors: [
@@ -77,8 +86,8 @@ export const addTopic = defineOperation({
   ],
   examples: [
     {
-      summary: 'For one person, quiet at night',
-      input: { name: 'home', to: 'Mum', quiet: '23:00-07:00', zone: 'Asia/Shanghai' },
+      summary: 'For two people, quiet at night',
+      input: { name: 'home', to: ['Mum', 'Dad'], quiet: '23:00-07:00', zone: 'Asia/Shanghai' },
       output: exampleTopic,
     },
   ],
@@ -96,6 +105,7 @@ export const addTopic = defineOperation({
     about: 'svc key add NAME --can notify --topics TOPIC makes the key with which a program sends to it.',
     examples: [
       ['svc topic add home --to Mum', 'For one person'],
+      ['svc topic add home --to Mum --to Dad', 'For two, each by the account that the person writes to'],
       [
         'svc topic add alerts --to Anna --quiet 23:00-07:00 --zone Asia/Shanghai',
         'At night only "max" goes out',
@@ -119,13 +129,11 @@ export const showTopic = defineOperation({
   effect: 'read',
   right: 'topics',
   description:
-    'Shows a topic with the notices that wait: why each waits, and until when, as far as that is known.',
+    'Shows a topic with the notices that wait: for whom and why each waits, and until when, as far as that is known.',
   input: TopicInput,
   output: TopicState,
   errors,
-  examples: [
-    { summary: 'One waits', input: { topic: 'home' }, output: { ...exampleTopic, notices: [exampleNotice] } },
-  ],
+  examples: [{ summary: 'One waits', input: { topic: 'home' }, output: exampleState }],
   rest: { route: 'GET /topics/{topic}', tag: 'topics' },
   cli: {
     path: ['topic', 'show'],
@@ -142,15 +150,29 @@ export const changeTopic = defineOperation({
   effect: 'write',
   right: 'topics',
   subject: ['topic'],
-  description: 'Changes what is given, and leaves the rest as it is. It counts for what waits, too.',
+  description:
+    'Changes what is given, and leaves the rest as it is. It counts for what waits, too. With `user`, quiet hours, zone and answers are those of this person alone; an empty text brings back those of the topic.',
   input: TopicChangeInput,
   output: Topic,
-  errors: ['not_found', 'forbidden', 'store_unavailable'],
+  errors: [
+    'not_found',
+    'not_connected',
+    'session_not_found',
+    'session_expired',
+    'window_closed',
+    'forbidden',
+    'store_unavailable',
+  ],
   examples: [
     {
       summary: 'More answers',
       input: { topic: 'home', answers: 6 },
       output: { ...exampleTopic, answers: 6 },
+    },
+    {
+      summary: 'One person leaves it',
+      input: { topic: 'home', remove: ['Dad'] },
+      output: { ...exampleTopic, people: exampleTopic.people.slice(0, 1) },
     },
   ],
   rest: { route: 'PUT /topics/{topic}', tag: 'topics' },
@@ -159,7 +181,12 @@ export const changeTopic = defineOperation({
     positionals: ['topic'],
     names: addTopic.cli!.names!,
     help: addTopic.cli!.help!,
-    examples: [['svc topic change home --quiet ""', 'No quiet hours any more']],
+    examples: [
+      ['svc topic change home --quiet ""', 'No quiet hours any more'],
+      ['svc topic change home --add Dad', 'Dad is notified, too'],
+      ['svc topic change home --remove Mum', 'Mum is not notified any more'],
+      ['svc topic change home --user Dad --quiet 22:00-06:00', 'Quiet hours of Dad alone'],
+    ],
   },
   library: { positionals: ['topic'] },
   run({ topics }, input, { by, local }) {
@@ -193,7 +220,7 @@ export const removeTopic = defineOperation({
 /** Over HTTP senders use `/notify/<topic>`, each in its own form. */
 export const notify = defineOperation({
   name: 'notify',
-  title: 'Notify the person of a topic on WeChat',
+  title: 'Notify the people of a topic on WeChat',
   effect: 'write',
   // A line for each notice of a storm would bury the others.
   audited: false,
@@ -228,7 +255,12 @@ export const notify = defineOperation({
     {
       summary: 'A backup failed',
       input: { topic: 'home', text: 'exit status 2', title: 'Backup failed', priority: 'high' },
-      output: { id: '57', topic: 'home', received_at: 1767225660000, expires_at: 1767312060000 },
+      output: {
+        id: '5d0c3f9a1b7e2246',
+        topic: 'home',
+        received_at: 1767225660000,
+        expires_at: 1767312060000,
+      },
     },
   ],
   cli: {
@@ -236,11 +268,15 @@ export const notify = defineOperation({
     positionals: ['topic', 'text'],
     names: { file_path: 'file', tags: 'tag' },
     stdin: 'text',
-    help: { text: 'What to say; - reads it from stdin.', file_path: 'Path of a picture or another file.' },
+    stdinUnless: ['title', 'file_path'],
+    help: {
+      text: 'What to say; - reads it from stdin, as do pipes if nothing else is given.',
+      file_path: 'Path of a picture or another file.',
+    },
     about:
       'Prints nothing unless it fails, so it suits cron. A service sends it; svc topic show says what waits, and why.',
     examples: [
-      ['svc notify home "The washing machine is done"', 'To the person of the topic'],
+      ['svc notify home "The washing machine is done"', 'To the people of the topic'],
       [
         'backup || svc notify home --title "Backup failed" --priority high "exit status $?"',
         'Only if it fails',
@@ -250,13 +286,11 @@ export const notify = defineOperation({
   },
   library: { positionals: ['topic', 'text'] },
   async run({ topics }, { file_path, priority: urgency, text = '', topic, ...said }, call) {
-    const { priorities } = (await topics.find(call.by, topic)) ?? {}
+    const { name, priorities } = await topics.find(call.by, topic)
     const { priority = 'default', unknown } = readPriority(urgency, priorities)
     if (unknown !== undefined) throw unknownPriorityError()
     const media = file_path === undefined ? undefined : { kind: kindOf(file_path), path: file_path }
-    const [accepted] = await topics.accept(call, topic, [
-      { ...said, text, priority, ...(media && { media }) },
-    ])
+    const [accepted] = await topics.accept(call, name, [{ ...said, text, priority, ...(media && { media }) }])
     return accepted!
   },
 })

@@ -17,6 +17,7 @@ import { firstSegments } from '../model/paths.ts'
 import { anyCaller, type Principal } from '../model/principal.ts'
 import { optional } from '../model/shapes.ts'
 import { type AcceptedNotice, priorities, type TopicForDoor } from '../model/topic.ts'
+import { normalizeTopicName, topicForm } from '../model/topic-name.ts'
 import { invoke } from '../operations/gate.ts'
 import { acceptNotices, maxFileBytes, type SentNotice } from '../operations/notices.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
@@ -46,26 +47,41 @@ const maxSignedBytes = 4 * 1024 * 1024
 
 const door = '/notify'
 const ownSegments = new Set(firstSegments)
-const topicForm = /^[\w-]{1,64}$/
 /** The words of ntfy for a GET that sends. */
 const sendingWords = new Set(['publish', 'send', 'trigger'])
 
 /** Whether a path is one of this door. */
 export const isNoticePath = (path: string): boolean => path === door || path.startsWith(`${door}/`)
 
+/** Requests by an address of ntfy, which any mistyped path looks like. */
+const ntfyRequests = new WeakSet<Request>()
+/** Clients ask it whether their token is right. @see https://docs.ntfy.sh/publish/#authentication */
+const accountPath = '/v1/account'
+
+/** Returns a part of a path as it was meant; it stays as it is if that is not UTF-8. */
+function decode(part: string): string {
+  try {
+    return normalizeTopicName(decodeURIComponent(part))
+  } catch {
+    return part
+  }
+}
+
 /** Gives a request by an address of ntfy the path of this door. A slash at the end is taken off. */
 export function takeNtfyAddress(request: Request): void {
   const { method, url } = request
   const path = pathOf(url)
   const plain = path.replace(/\/$/, '')
-  const [, first = '', last = ''] = /^\/([\w-]{1,64})(?:\/([\w-]{1,64}))?$/.exec(plain) ?? []
+  const [first = '', last = '', ...others] = plain.slice(1).split('/').map(decode)
   const isSend = method === 'POST' || method === 'PUT' || (method === 'GET' && sendingWords.has(last))
-  const isNtfy = isSend && (plain === '' || (first !== '' && !ownSegments.has(first)))
+  const isTopic = topicForm.test(first) && /^[\w-]{0,64}$/.test(last) && others.length === 0
+  const isNtfy = plain === accountPath || (isSend && (plain === '' || (isTopic && !ownSegments.has(first))))
   if (!isNtfy && !(isNoticePath(path) && plain !== path)) return
   const start = url.indexOf('://') + 3
   const host = url.slice(start).split(/[/?]/, 1)[0]
   const query = url.indexOf('?')
   const value = `${url.slice(0, start)}${host}${isNtfy ? door : ''}${plain}${query < 0 ? '' : url.slice(query)}`
+  if (isNtfy) ntfyRequests.add(request)
   // Changed in place: the server identifies the connection by this object.
   Object.defineProperty(request, 'url', { value, configurable: true })
 }
@@ -159,15 +175,17 @@ const toNtfyMessage = ({ id, topic, received_at, expires_at }: AcceptedNotice, n
 
 /** The parts of a path of the door. `last` is a word of ntfy for a GET, or the id of a sequence. */
 interface Place {
-  readonly topic?: string
+  readonly topic?: string | null
   readonly last?: string
 }
 
 async function answerSender(
   request: Request,
-  { topic: named, last = '' }: Place,
+  { topic: sent, last = '' }: Place,
   context: RouteContext,
 ): Promise<Response> {
+  // A part that is not UTF-8 is null.
+  const named = sent === undefined ? undefined : decode(sent ?? '')
   const isSigned = principalOf(request)?.kind === 'open'
   const hasTopic = topicForm.test(named ?? '')
   // What the signature proves. It is checked when the secret of the topic is known.
@@ -177,6 +195,8 @@ async function answerSender(
     const isWord = sendingWords.has(last)
     const query: Query = { ...(last && !isWord && { sid: last }), ...queryOf(request) }
     if (isHead(request)) throw new SvcError('method_not_allowed', 'HEAD sends nothing')
+    if (request.method === 'GET' && `/${named}/${last}` === accountPath && !isSaid(query))
+      return new Response(JSON.stringify(ntfyAccount), jsonAnswer)
     if (request.method === 'GET' && !isWord && !isSaid(query))
       throw badArgument('message', 'expected the text in the query or the body')
     // What the headers say is judged the same for every name.
@@ -185,7 +205,7 @@ async function answerSender(
     checkContentLength(request.headers, sentLimit(maxBytes))
     if (isSigned && !hasTopic) throw wrongSignatureError()
     const early = named === undefined ? await readSent(request, query, maxBytes) : undefined
-    const topic = named ?? textAt(early?.json, 'topic')
+    const topic = named ?? normalizeTopicName(textAt(early?.json, 'topic'))
     if (!topicForm.test(topic))
       throw badArgument('topic', 'expected the JSON of ntfy, or the name of a topic in the address')
     let notices: ReadNotices | undefined
@@ -202,8 +222,9 @@ async function answerSender(
     return new Response(JSON.stringify(answer), jsonAnswer)
   } catch (error) {
     const isUnknown = isSvcError(error) && error.code === 'not_found'
+    const isPath = isUnknown && ntfyRequests.has(request)
     return toErrorAnswer(
-      isSigned && isUnknown ? wrongSignatureError() : error,
+      isSigned && isUnknown ? wrongSignatureError() : isPath ? unknownPathError(error) : error,
       context,
       acceptNotices.name,
       call,
@@ -213,6 +234,30 @@ async function answerSender(
     releaseBody(request)
     call.end()
   }
+}
+
+/** A path that svc does not have may be mistyped, or an address of ntfy. */
+const unknownPathError = ({ hint }: SvcError) =>
+  new SvcError('not_found', 'There is nothing at this path, and no topic of this name', {
+    hint: `See /docs for paths. ${hint}`,
+  })
+
+/** What ntfy's clients read of an account; nothing is said of the caller. */
+const ntfyAccount = {
+  username: '*',
+  role: 'user',
+  stats: {
+    messages: 0,
+    messages_remaining: 0,
+    emails: 0,
+    emails_remaining: 0,
+    calls: 0,
+    calls_remaining: 0,
+    reservations: 0,
+    reservations_remaining: 0,
+    attachment_total_size: 0,
+    attachment_total_size_remaining: 0,
+  },
 }
 
 const errors: readonly ErrorCode[] = [

@@ -158,6 +158,8 @@ export interface NounContext {
   ensureSession(name: string): Routine<number>
   /** Call it before something about a user is stored. @throws SvcError `window_closed` if the user was erased */
   rejectErased(user: string): Routine<void>
+  /** Returns those of some users who were erased. */
+  erasedOf(users: readonly string[]): Routine<readonly string[]>
   /** The hash of each erased user in place of the user, in a text for the audit log. */
   withoutErased(text: string | undefined): string | undefined
   /** SQL for the name of the key in a column with a principal; NULL if it is not one of a key. */

@@ -55,7 +55,7 @@ const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['consumer', 'caller', 'consumer_ahead acknowledged lease'],
   ['webhook', 'caller', 'webhook_lane'],
   ['file', 'backups.forgetGone', 'backup'],
-  ['number', 'caller', 'consumer event_reader webhook webhook_try topic ended_sign_in'],
+  ['number', 'caller', 'consumer event_reader webhook webhook_try topic topic_member ended_sign_in'],
   ['number', 'caller', 'file.endedSignIns file.backups'],
   ['person', 'forget', 'outbox_lane read_mark person_mark user_name agent_conversation file.agents'],
   ['person', 'caller', 'erased'],
@@ -224,9 +224,9 @@ export const storeTables: readonly StoreTable[] = [
   table('agent_question', { people: 'text options peer', isErased: true }),
   table('topic', {
     secrets: { by: 'name', columns: { secret: mapTopicSecret } },
-    people: 'peer template missed unread',
-    isErased: true,
+    people: 'template unread',
   }),
+  table('topic_member', { people: 'peer missed', isErased: true }),
   table('notice', { wide: ['text'], people: 'peer name title text tags click media', isErased: true }),
   table('bulletin', {
     left: 'owner lease_until',

@@ -368,8 +368,6 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
   CREATE TABLE topic (
     id ${numbered},
     name text NOT NULL UNIQUE,
-    session bigint NOT NULL,
-    peer text NOT NULL,
     min_priority bigint NOT NULL,
     max_priority bigint NOT NULL,
     quiet text,
@@ -381,7 +379,6 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     secret text,
     priorities text,
     attach_private bigint NOT NULL,
-    missed text NOT NULL,
     unread text NOT NULL DEFAULT '{}',
     sent bigint NOT NULL DEFAULT 0,
     expired bigint NOT NULL DEFAULT 0,
@@ -389,12 +386,25 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     made_by text NOT NULL,
     created_at bigint NOT NULL
   );
-  CREATE INDEX topic_peer ON topic (peer);
-  CREATE TABLE notice (
+  CREATE TABLE topic_member (
     id ${numbered},
     topic bigint NOT NULL,
+    session bigint NOT NULL,
+    peer text NOT NULL,
+    quiet text,
+    zone text,
+    answers bigint,
+    missed text NOT NULL,
+    revision bigint NOT NULL DEFAULT 0
+  );
+  CREATE UNIQUE INDEX topic_member_topic ON topic_member (topic, peer);
+  CREATE INDEX topic_member_peer ON topic_member (peer);
+  CREATE TABLE notice (
+    id ${numbered},
+    member bigint NOT NULL,
     peer text NOT NULL,
     mark text NOT NULL,
+    sender text NOT NULL,
     name text NOT NULL,
     title text,
     text text NOT NULL,
@@ -413,8 +423,8 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     resolved bigint NOT NULL,
     bulletin text
   );
-  CREATE UNIQUE INDEX notice_mark ON notice (topic, mark);
-  CREATE INDEX notice_waiting ON notice (topic, size) WHERE state = 'waiting';
+  CREATE UNIQUE INDEX notice_mark ON notice (member, mark, sender);
+  CREATE INDEX notice_waiting ON notice (member, size) WHERE state = 'waiting';
   CREATE INDEX notice_expires ON notice (expires_at);
   CREATE INDEX notice_bulletin ON notice (bulletin) WHERE bulletin IS NOT NULL;
   CREATE INDEX notice_peer ON notice (peer);

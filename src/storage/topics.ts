@@ -29,8 +29,10 @@ export const defaultTopicSettings: TopicSettings = {
   attach_private: false,
 }
 
-export interface NewTopic extends TopicSettings, TopicPerson {
+export interface NewTopic extends TopicSettings {
   readonly name: string
+  /** At least one, at most `mostMembers`, each once. */
+  readonly people: readonly TopicPerson[]
   /** The principal that made it, as from `formatPrincipal`. */
   readonly made_by: string
   readonly created_at: number
@@ -53,22 +55,48 @@ export interface UnreadWords {
   readonly severities?: NameCounts
 }
 
-export interface StoredTopic extends NewTopic {
+/** What one of its people has instead of the settings of a topic. */
+export type OwnSettings = Partial<Pick<TopicSettings, 'quiet' | 'zone' | 'answers'>>
+
+/** One of the people of a topic. */
+export interface TopicMember extends TopicPerson {
   readonly id: number
+  /** The name that people gave to the user. */
+  readonly name?: string
+  readonly own: OwnSettings
+  readonly missed: MissedNotices
   /** Grows with each change of its notices. */
   readonly revision: number
-  readonly missed: MissedNotices
+}
+
+export interface StoredTopic extends NewTopic {
+  readonly id: number
+  /** As they came. */
+  readonly people: readonly TopicMember[]
+  /** Grows with each change of its settings and its people. */
+  readonly revision: number
   readonly unread: UnreadWords
-  /** Totals since it was made. */
+  /** Totals since it was made: a notice counts for each person. */
   readonly sent: number
   readonly expired: number
+}
+
+/** A topic as one of its people has it. */
+export interface PersonTopic
+  extends Pick<TopicSettings, 'min_priority' | 'digest' | 'answers' | 'quiet' | 'zone'>,
+    Pick<TopicMember, 'missed'> {
+  /** Id of the member. */
+  readonly id: number
+  readonly name: string
 }
 
 /** What a plan needs to know of a notice. */
 export interface BriefNotice {
   readonly id: number
-  /** Id of its topic. */
-  readonly topic: number
+  /** Id of the member of its topic for whom it is. */
+  readonly member: number
+  /** The same for all people of the topic. */
+  readonly shared_id: string
   readonly name: string
   readonly priority: Priority
   /** How often the same came, and how often that was sent already. */
@@ -98,7 +126,7 @@ export interface NewBulletin extends TopicPerson {
   readonly priority: Priority
   /** Ids of its notices. */
   readonly notices: readonly number[]
-  /** What it counts, by the id of the topic. */
+  /** What it counts, by the id of the member. */
   readonly missed: Readonly<Record<number, MissedNotices>>
   /** What it names, for a later one that has to say that this one may not have arrived. */
   readonly names: NameCounts
@@ -112,7 +140,7 @@ export interface StoredBulletin extends Pick<NewBulletin, 'id' | 'session' | 'us
 
 /** Everything that decides what goes to a person. */
 export interface PersonTopics {
-  readonly topics: readonly StoredTopic[]
+  readonly topics: readonly PersonTopic[]
   /** What waits, and what was sent and came again; the latest first. */
   readonly notices: readonly BriefNotice[]
   readonly isSending: boolean
@@ -122,13 +150,16 @@ export interface PersonTopics {
   readonly doubts: readonly { readonly id: string; readonly names: NameCounts }[]
 }
 
-/** Notices of a topic that wait, and their bytes. Beyond these, notices are counted by name. */
+/** Notices of a topic that wait for a person, and their bytes. Beyond these, notices are counted by name. */
 export const mostWaiting = 10_000
 export const mostWaitingBytes = 8 * 1024 ** 2
 /** The same without a fingerprint of its sender is one until this long after it was sent. */
 export const sameTextMs = 5 * 60_000
 /** How long a process has a bulletin, unless it renews that. */
 export const bulletinLeaseMs = 60_000
+
+/** Who says notices. One sender's are never the same as another's, and it ends no other's; undefined: one that may end all. */
+export type NoticeSender = string | undefined
 
 export interface TopicStore {
   /** Lists all topics by name. */
@@ -142,18 +173,28 @@ export interface TopicStore {
   /** @returns false if there is none */
   change(name: string, settings: TopicSettings): Promise<boolean>
 
-  /** Removes a topic, or those of a session, with what waits. @returns whether there was one */
-  remove(which: { name: string } | { session: string }): Promise<boolean>
+  /** Gives one of its people settings of their own. @returns false if there is none */
+  changeOwn(name: string, user_id: string, own: OwnSettings): Promise<boolean>
+
+  /** Adds people to a topic. @throws SvcError `invalid_arguments` if they are too many. @returns false without the topic */
+  join(name: string, people: readonly TopicPerson[]): Promise<boolean>
+
+  /** Takes people out of a topic, or those of a session out of all, with what waits for them. Without people, a topic goes. */
+  leave(who: { name: string; users: readonly string[] } | { session: string }): Promise<void>
+
+  /** Removes a topic with what waits. @returns whether there was one */
+  remove(name: string): Promise<boolean>
 
   /**
-   * Takes notices, each as `rules/notices.ts` says.
+   * Takes notices, each as `rules/notices.ts` says, for each person of the topic.
    *
-   * @returns the id of each, and until when it is kept; id 0 if only its name was counted; undefined without the topic
+   * @returns the id of each, and until when it is kept; id '0' if only its name was counted; undefined without the topic
    */
   accept(
     topic: string,
     notices: readonly Notice[],
-  ): Promise<readonly { id: number; expires_at: number }[] | undefined>
+    sender: NoticeSender,
+  ): Promise<readonly { id: string; expires_at: number }[] | undefined>
 
   /** Lists the persons for whom something waits. `version` changes with it. */
   listPersons(): Promise<readonly (TopicPerson & { version: number })[]>
@@ -166,8 +207,8 @@ export interface TopicStore {
   /** Lists what a topic has that is not sent, the latest first, at most `limit`. */
   listWaiting(topic: string, limit: number): Promise<BriefNotice[]>
 
-  /** Returns how much waits, by the name of the topic. */
-  countWaiting(): Promise<Readonly<Record<string, number>>>
+  /** Returns how much waits, by the id of the member. */
+  countWaiting(): Promise<ReadonlyMap<number, number>>
 
   /**
    * Makes a bulletin, which this process sends. Its notices are in no other one.

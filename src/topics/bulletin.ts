@@ -1,6 +1,7 @@
 /** The text of a bulletin: as much as one message may have, the newest first, and the rest counted by name. */
 import { withoutUnseen } from '../model/seen.ts'
 import type { Priority } from '../model/topic.ts'
+import { topicLetter } from '../model/topic-name.ts'
 import { cutMiddle } from '../platform/format.ts'
 import { sumNames } from '../storage/rules/notices.ts'
 import type { MissedNotices, NameCounts } from '../storage/topics.ts'
@@ -13,6 +14,8 @@ export interface BulletinLine {
   readonly text: string
   readonly priority: Priority
   readonly tags?: readonly string[] | undefined
+  /** Emojis by which tags are shown. */
+  readonly emojis?: Readonly<Record<string, string>>
   readonly click?: string | undefined
   /** How often it came since it was last in a bulletin. */
   readonly count: number
@@ -74,7 +77,11 @@ const [longestLines, longestExcerpt] = [7000, 600]
 /** Names in a list, and their bytes; characters of a file's name. */
 const [mostNames, longestNames, longestFileName] = [40, 1500, 100]
 const bytesOf = (text: string): number => new TextEncoder().encode(text).length
-const signs: Partial<Record<Priority, string>> = { max: '‼️ ', high: '❗ ' }
+const urgencySigns: Partial<Record<Priority, string>> = { max: '‼️', high: '❗' }
+
+/** Emojis by their names as tags, as ntfy shows them. */
+const emojisOf = ({ emojis = {}, tags = [] }: BulletinLine): string[] =>
+  tags.flatMap(tag => (Object.hasOwn(emojis, tag) ? emojis[tag]! : []))
 
 export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: BulletinContent): string {
   const words = /\p{Script=Han}/u.test(lines.map(one => `${one.topic} ${one.name} ${one.text}`).join('\n'))
@@ -100,19 +107,22 @@ export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: 
 
 const headOf = (line: BulletinLine, words: typeof english): string => {
   const { count, name, priority, resolved, title, topic, wasSent } = line
+  const signs = [resolved ? '✓' : urgencySigns[priority], ...emojisOf(line)].filter(Boolean)
   const state = [
     ...(resolved ? [words.resolved] : wasSent ? [words.again] : []),
     ...(count > 1 ? [`×${count}`] : []),
   ].join(' ')
-  return `[${topic}] ${resolved ? '✓ ' : (signs[priority] ?? '')}${(title?.trim() || name).replace(/\s+/g, ' ')}${state && ` (${state})`}`
+  const said = [...signs, (title?.trim() || name).replace(/\s+/g, ' ')].join(' ')
+  return `[${topic}] ${said}${state && ` (${state})`}`
 }
 
 /** Formats the only notice of a bulletin, with everything that it says. @param room bytes */
 function formatOnly(line: BulletinLine, words: typeof english, room: number): string {
-  const { click, lostFile, tags = [], wasSent } = line
+  const { click, emojis = {}, lostFile, tags = [], wasSent } = line
+  const labels = tags.filter(tag => !Object.hasOwn(emojis, tag))
   const head = headOf(line, words)
   const end = [
-    ...(tags.length > 0 ? [tags.map(tag => `#${tag}`).join(' ')] : []),
+    ...(labels.length > 0 ? [labels.map(tag => `#${tag}`).join(' ')] : []),
     ...(click === undefined ? [] : [click]),
     ...listFile(lostFile, words),
   ]
@@ -124,7 +134,7 @@ function formatOnly(line: BulletinLine, words: typeof english, room: number): st
 }
 
 /** The beginning of a line that looks like one of svc's. */
-const headLike = /^\s*(?:\d\d:\d\d )?\[[\w-]+\]\s/
+const headLike = new RegExp(String.raw`^\s*(?:\d\d:\d\d )?\[${topicLetter}+\]\s`, 'u')
 
 const listFile = (name: string | undefined, words: typeof english): string[] =>
   name === undefined ? [] : [words.lostFile(cut(name, longestFileName))]

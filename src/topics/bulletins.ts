@@ -126,12 +126,15 @@ export class Bulletins {
     const going = new Set(plan.go)
     const all = notices.filter(({ id }) => going.has(id))
     const whole = await this.#ports.topics.readNotices(all.slice(0, mostLines).map(({ id }) => id))
+    const hasTags = whole.some(({ tags }) => tags !== undefined)
+    const { nameToEmoji = {} } = hasTags ? await import('gemoji') : {}
     const topicOf = new Map(topics.map(topic => [topic.id, topic]))
     const lines = whole.map((one): BulletinLine => {
-      const { name = '', zone } = topicOf.get(one.topic) ?? {}
+      const { name = '', zone } = topicOf.get(one.member) ?? {}
       const isLost = one.lost_media || (one.has_media && !plan.files.includes(one.id))
       return {
         ...one,
+        emojis: nameToEmoji,
         topic: name,
         count: countOf(one),
         wasSent: one.reported > 0,

@@ -28,9 +28,9 @@ export function planFactsOf(
       quiet_until: quietUntil(quiet, minutesIn(zone, now), now),
       missed: Object.keys(missed.more).length + Object.keys(missed.expired).length,
     })),
-    notices: notices.map(({ has_media, id, priority, received_at, state, topic }) => ({
+    notices: notices.map(({ has_media, id, member, priority, received_at, state }) => ({
       id,
-      topic,
+      topic: member,
       priority,
       received_at,
       has_media,

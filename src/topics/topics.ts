@@ -4,7 +4,6 @@ import { localZone } from '../config/time-zone.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
-import { firstSegments } from '../model/paths.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
 import {
   type AcceptedNotice,
@@ -16,12 +15,18 @@ import {
   type TopicForDoor,
   type TopicState,
 } from '../model/topic.ts'
+import { isTaken, normalizeTopicName } from '../model/topic-name.ts'
+import { nameKeyOf } from '../model/user-name.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import {
   defaultTopicSettings,
   type NameCounts,
+  type NoticeSender,
+  type OwnSettings,
   type StoredTopic,
+  type TopicMember,
+  type TopicPerson,
   type TopicSettings,
   type TopicStore,
 } from '../storage/topics.ts'
@@ -32,7 +37,9 @@ import { planBulletin } from './plan.ts'
 export interface TopicPorts extends Pick<BulletinPorts, 'findRight'> {
   readonly topics: TopicStore
   /** Resolves a user to an id, and the session that sends to that user. @throws SvcError as `Sender.send` */
-  findChat(to: string, session: string | undefined): Promise<{ session: string; user_id: string }>
+  findChat(to: string, session: string | undefined): Promise<TopicPerson>
+  /** Whether a process sends what waits. */
+  isRunning(): Promise<boolean>
   /** Keeps a file for a later send. @throws SvcError the errors of staging media */
   keepFile(content: MediaContent, call: Call): Promise<MediaContent>
 }
@@ -40,6 +47,8 @@ export interface TopicPorts extends Pick<BulletinPorts, 'findRight'> {
 /** Maximum number of notices of one call. */
 export const mostNotices = 1000
 const mostShown = 100
+/** Topics that an error names. */
+const mostNamed = 20
 
 export class Topics {
   readonly #ports: TopicPorts
@@ -58,16 +67,18 @@ export class Topics {
    */
   async accept(call: Call, topic: string, notices: readonly Notice[]): Promise<AcceptedNotice[]> {
     const { by } = call
-    if (!namesTopic(by, topic)) throw unknownTopicError()
+    if (!namesTopic(by, topic)) throw await this.#unknown(by)
     if (notices.length > mostNotices)
-      throw new SvcError('payload_too_large', `expected at most ${mostNotices} notices at once`)
+      throw new SvcError('payload_too_large', `expected at most ${mostNotices} notices at once`, {
+        hint: 'Send them in several calls.',
+      })
     for (const notice of notices) requireContent(notice)
     const received_at = this.#runtime.clock.now()
     const staged: Notice[] = []
     for (const notice of notices) staged.push(await this.#stage(notice, call))
-    const accepted = notices.length === 0 ? [] : await this.#ports.topics.accept(topic, staged)
-    if (!accepted) throw unknownTopicError()
-    return accepted.map(({ expires_at, id }) => ({ id: String(id), topic, received_at, expires_at }))
+    const accepted = notices.length === 0 ? [] : await this.#ports.topics.accept(topic, staged, senderOf(by))
+    if (!accepted) throw await this.#unknown(by)
+    return accepted.map(({ expires_at, id }) => ({ id, topic, received_at, expires_at }))
   }
 
   /**
@@ -90,22 +101,19 @@ export class Topics {
     }
   }
 
-  /** Returns what a door needs to know of a topic; undefined where `accept` answers `not_found`. */
-  async find(by: Principal, topic: string): Promise<TopicForDoor | undefined> {
-    const found = namesTopic(by, topic) ? await this.#ports.topics.find(topic) : undefined
-    if (!found) return undefined
-    const { attach_private, name, priorities, secret, template } = found
+  /** Returns what a door needs of a topic. @throws SvcError `not_found` as `accept` */
+  async find(by: Principal, topic: string): Promise<TopicForDoor> {
+    const { attach_private, name, priorities, secret, template } = await this.#find(topic, by)
     return withoutUndefined({ name, attach_private, priorities, secret, template })
   }
 
   /** Makes a topic. @throws SvcError `invalid_arguments`, `not_connected`, `session_not_found` */
-  async add(by: Principal, { name, session, to, ...settings }: NewTopicInput): Promise<Topic> {
-    if (firstSegments.includes(name.toLowerCase()))
-      throw badArgument('name', 'svc itself has an address of this name')
-    const chat = await this.#ports.findChat(to, session)
+  async add(by: Principal, { name: typed, session, to, ...settings }: NewTopicInput): Promise<Topic> {
+    const name = normalizeTopicName(typed)
+    if (isTaken(name)) throw badArgument('name', 'svc itself has an address of this name')
     await this.#ports.topics.add({
       ...changedBy({ ...defaultTopicSettings }, settings),
-      ...chat,
+      people: await this.#findPeople(to, session),
       name,
       made_by: formatPrincipal(by),
       created_at: this.#runtime.clock.now(),
@@ -116,66 +124,133 @@ export class Topics {
   /** Lists all topics, by name. */
   async list(_by: Principal): Promise<Topic[]> {
     const [all, waiting] = [await this.#ports.topics.list(), await this.#ports.topics.countWaiting()]
-    return all.map(topic => toTopic(topic, waiting[topic.name] ?? 0))
+    return all.map(topic => toTopic(topic, waiting))
   }
 
-  /** Returns a topic with what waits, and why. @throws SvcError `not_found` */
+  /** Returns a topic with what waits, for whom, and why. @throws SvcError `not_found` */
   async show(_by: Principal, name: string): Promise<TopicState> {
-    const { findRight, topics } = this.#ports
-    const found = await topics.find(name)
-    if (!found) throw unknownTopicError()
-    const { waits } = planBulletin(
-      planFactsOf(await topics.read(found), await findRight(found), this.#runtime.clock.now()),
+    const { findRight, isRunning, topics } = this.#ports
+    const found = await this.#find(name)
+    const [now, runs] = [this.#runtime.clock.now(), await isRunning()]
+    const reasons = new Map<number, Pick<ShownNotice, 'why' | 'until'>>()
+    const connected = new Set<string>()
+    for (const person of found.people) {
+      const right = await findRight(person)
+      if (right) connected.add(person.user_id)
+      const { waits } = planBulletin(planFactsOf(await topics.read(person), right, now))
+      for (const { id, ...wait } of waits) reasons.set(id, runs ? wait : { why: 'not_running' })
+    }
+    const userOf = new Map(found.people.map(({ id, user_id }) => [id, user_id]))
+    const notices = (await topics.listWaiting(name, mostShown)).map(
+      ({ id, member, priority, state, ...one }) => {
+        const isOnItsWay = state === 'sending' && runs
+        return {
+          id: one.shared_id,
+          user_id: userOf.get(member) ?? '',
+          name: one.name,
+          priority,
+          count: one.count,
+          received_at: one.received_at,
+          expires_at: one.expires_at,
+          state: isOnItsWay || state === 'unknown' ? state : ('waiting' as const),
+          ...(state === 'unknown' || isOnItsWay
+            ? {}
+            : (reasons.get(id) ?? { why: runs ? 'sending' : 'not_running' })),
+        } satisfies ShownNotice
+      },
     )
-    const reasons = new Map(waits.map(({ id, ...wait }) => [id, wait]))
-    const notices = (await topics.listWaiting(name, mostShown)).map(({ id, priority, state, ...one }) => ({
-      id: String(id),
-      name: one.name,
-      priority,
-      count: one.count,
-      received_at: one.received_at,
-      expires_at: one.expires_at,
-      state: state === 'sending' || state === 'unknown' ? state : ('waiting' as const),
-      ...(state === 'waiting' && (reasons.get(id) ?? { why: 'sending' as const })),
-    }))
-    return { ...(await this.#get(name)), notices }
+    const topic = await this.#get(name)
+    const people = topic.people.map(one => ({ ...one, connected: connected.has(one.user_id) }))
+    return { ...topic, people, notices }
   }
 
-  /** @throws SvcError `not_found`, `invalid_arguments` */
-  async change(_by: Principal, { topic, ...change }: TopicChangeInput): Promise<Topic> {
-    const found = await this.#ports.topics.find(topic)
-    if (!found || !(await this.#ports.topics.change(topic, changedBy(found, change))))
-      throw unknownTopicError()
+  /** @throws SvcError `not_found`, `invalid_arguments`, those of `add` */
+  async change(_by: Principal, { topic, add, remove, user, ...change }: TopicChangeInput): Promise<Topic> {
+    const { topics } = this.#ports
+    const found = await this.#find(topic)
+    const leaving = (remove ?? []).map(who => findMember(found, who, 'remove').user_id)
+    const joining = await this.#findPeople(add ?? [], undefined)
+    if (found.people.every(({ user_id }) => leaving.includes(user_id)) && joining.length === 0)
+      throw badArgument('remove', 'a topic has at least one person', { hint: 'Remove the topic instead.' })
+    const settings = user === undefined ? changedBy(found, change) : undefined
+    const own = user === undefined ? undefined : changedOwn(findMember(found, user, 'user'), change)
+    // Who leaves makes room for who joins.
+    if (leaving.length > 0) await topics.leave({ name: topic, users: leaving })
+    if (joining.length > 0) await topics.join(topic, joining)
+    if (settings && Object.keys(change).length > 0) await topics.change(topic, settings)
+    if (own) await topics.changeOwn(topic, own.user_id, own.settings)
     return this.#get(topic)
   }
 
   /** Removes a topic with what waits. @throws SvcError `not_found` */
   async remove(_by: Principal, name: string): Promise<Topic> {
     const topic = await this.#get(name)
-    await this.#ports.topics.remove({ name })
+    await this.#ports.topics.remove(name)
     return topic
   }
 
+  async #findPeople(names: readonly string[], session: string | undefined): Promise<TopicPerson[]> {
+    const people: TopicPerson[] = []
+    for (const name of names) {
+      const found = await this.#ports.findChat(name, session)
+      if (!people.some(({ user_id }) => user_id === found.user_id)) people.push(found)
+    }
+    return people
+  }
+
+  async #find(name: string, by?: Principal): Promise<StoredTopic> {
+    const found = namesTopic(by, name) && (await this.#ports.topics.find(normalizeTopicName(name)))
+    if (!found) throw await this.#unknown(by)
+    return found
+  }
+
+  /** Names the topics that the caller may notify. A topic that a key does not name does not exist for it. */
+  async #unknown(by?: Principal): Promise<SvcError> {
+    const own = by?.grant?.topics
+    const names = own ?? (await this.#ports.topics.list()).map(({ name }) => name)
+    const some = `${names.slice(0, mostNamed).join(', ')}${names.length > mostNamed ? ' …' : ''}`
+    return new SvcError('not_found', 'There is no topic of this name', {
+      hint: some
+        ? `${own ? 'This key is for' : 'The topics are'}: ${some}.`
+        : 'Make it with svc topic add <name> --to <person>.',
+    })
+  }
+
   async #get(name: string): Promise<Topic> {
-    const found = await this.#ports.topics.find(name)
-    if (!found) throw unknownTopicError()
-    return toTopic(found, (await this.#ports.topics.countWaiting())[name] ?? 0)
+    return toTopic(await this.#find(name), await this.#ports.topics.countWaiting())
   }
 }
 
+type ShownNotice = TopicState['notices'][number]
+
+/**
+ * Returns whom notices are from. A key that is made again under its name, by the same maker, is the same sender. The owner and
+ * the panel may end what any sender said.
+ */
+const senderOf = ({ grant, id, kind, maker, name }: Principal): NoticeSender =>
+  grant === undefined || kind === 'panel' ? undefined : `${kind} ${maker ?? ''} ${name ?? id}`
+
+/** Returns one of the people of a topic, also one whose account is logged out. @throws SvcError `invalid_arguments` */
+function findMember({ people }: StoredTopic, who: string, field: string): TopicMember {
+  const key = nameKeyOf(who)
+  const found = people.filter(({ name, user_id }) => user_id === who || (name && nameKeyOf(name) === key))
+  if (found.length === 1) return found[0]!
+  throw badArgument(field, 'expected one of the people of the topic, by user id or name')
+}
+
 /** Whether the caller's key names a topic; a caller without a grant has all. */
-const namesTopic = ({ grant }: Principal, topic: string): boolean => grant?.topics?.includes(topic) !== false
+const namesTopic = (by: Principal | undefined, topic: string): boolean =>
+  by?.grant?.topics?.includes(normalizeTopicName(topic)) !== false
 
 function requireContent({ media, text, title }: Notice): void {
   if (!text.trim() && !title?.trim() && !media)
     throw badArgument('text', 'expected a text, a title or a file')
 }
 
+type SettingsInput = Omit<TopicChangeInput, 'topic' | 'add' | 'remove' | 'user'>
+
 /** @throws SvcError `invalid_arguments` */
-function changedBy(
-  before: TopicSettings,
-  { keep_seconds, ...change }: Omit<TopicChangeInput, 'topic'>,
-): TopicSettings {
+function changedBy(before: TopicSettings, { keep_seconds, ...change }: SettingsInput): TopicSettings {
   const { quiet, secret, template, zone } = change
   if (secret && secret.length < 16)
     throw badArgument('secret', 'expected at least 16 characters: who guesses it can send to the topic')
@@ -197,13 +272,31 @@ function requireZone(zone: string): void {
   }
 }
 
-function toTopic({ keep_ms, secret, ...topic }: StoredTopic, waiting: number): Topic {
+/** @throws SvcError `invalid_arguments` */
+function changedOwn({ own, user_id }: TopicMember, { answers, quiet, zone, ...others }: SettingsInput) {
+  const [other] = Object.keys(others)
+  if (other !== undefined)
+    throw badArgument(other, 'expected without a user: it is the same for all people of the topic')
+  if (zone) requireZone(zone)
+  const given = withoutUndefined({ answers, quiet, zone })
+  const settings = Object.fromEntries(
+    Object.entries({ ...own, ...given }).filter(([, value]) => value !== ''),
+  ) as OwnSettings
+  return { user_id, settings }
+}
+
+function toTopic(
+  { keep_ms, people, secret, ...topic }: StoredTopic,
+  waiting: ReadonlyMap<number, number>,
+): Topic {
   const { answers, attach_private, created_at, digest, expired, made_by, max_priority, min_priority } = topic
-  const { name, priorities, quiet, sent, session, template, unread, user_id, zone } = topic
+  const { name, priorities, quiet, sent, template, unread, zone } = topic
+  const shown = people.map(({ id, name, own, session, user_id }) =>
+    withoutUndefined({ user_id, name, session, ...own, waiting: waiting.get(id) ?? 0 }),
+  )
   return withoutUndefined({
     name,
-    session,
-    user_id,
+    people: shown,
     min_priority,
     max_priority,
     quiet,
@@ -217,7 +310,7 @@ function toTopic({ keep_ms, secret, ...topic }: StoredTopic, waiting: number): T
     signed: secret !== undefined,
     created_at,
     made_by,
-    waiting,
+    waiting: shown.reduce((sum, one) => sum + one.waiting, 0),
     sent,
     expired,
     template_missed: unread.template || undefined,
@@ -232,6 +325,3 @@ const textFileOf = (bytes: Buffer): MediaContent => ({
 })
 
 const isEmpty = (counts: NameCounts = {}): boolean => Object.keys(counts).length === 0
-
-const unknownTopicError = () =>
-  new SvcError('not_found', 'there is no such topic', { hint: 'List the topics.' })

@@ -207,7 +207,11 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
       return operation.right === 'rename' || operation.right === 'logout' ? [things.session] : []
     case 'user':
     case 'to':
-      return [things.user, things.name]
+    case 'add':
+    case 'remove': {
+      const names = [things.user, things.name]
+      return operation.inputSchema.properties?.[key]?.type === 'array' ? names.map(name => [name]) : names
+    }
     case 'user_id':
       return [things.user, things.name]
     case 'bot_id':

@@ -2,19 +2,21 @@
 import { afterAll, describe, expect, test } from 'bun:test'
 import { createDirectCall } from '../../src/model/call.ts'
 import { isSvcError } from '../../src/model/error.ts'
+import { owner } from '../../src/model/principal.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { withGateway } from '../support/gateway.ts'
 
 const t = await withGateway()
+await t.gateway.topics.add(owner, { name: 'home', to: ['a@im.wechat'] })
 afterAll(() => t[Symbol.asyncDispose]())
 
 const naming = ['session', 'user', 'user_id', 'to']
 /** What an operation is given besides the name: all that it needs, and what makes it look for the name. */
 const known: Readonly<Record<string, unknown>> = {
   ...{ session: 'default', to: 'a@im.wechat', user: 'a@im.wechat', user_id: 'a@im.wechat', name: 'Mum' },
-  ...{ text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/' },
+  ...{ topic: 'home', text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/' },
   ...{ known: true, count: 1, consumer: 'reader', prompt: 'go', choices: ['yes', 'no'] },
   ...{ type: 'message.received', secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
 }
@@ -33,10 +35,13 @@ describe('an unknown name', () => {
     const given = Object.entries(known).filter(
       ([other]) => required.includes(other) || (other in properties && !naming.includes(other)),
     )
+    const named = (other: string, name: unknown) => (properties[other]?.type === 'array' ? [name] : name)
     const input = {
-      ...Object.fromEntries(given),
+      ...Object.fromEntries(
+        given.map(([other, value]) => [other, naming.includes(other) ? named(other, value) : value]),
+      ),
       ...(properties.timeout && { timeout: properties.timeout.minimum ?? 0 }),
-      [key]: 'nobody',
+      [key]: named(key, 'nobody'),
     }
     const error = await invoke(one, t.gateway, input, createDirectCall(), silentLog).then(
       output => ({ output }),

@@ -7,7 +7,7 @@ import { owner, type Principal } from '../../src/model/principal.ts'
 import type { Notice, TopicForDoor } from '../../src/model/topic.ts'
 import { createLog } from '../../src/platform/log.ts'
 import { withGateway } from '../support/gateway.ts'
-import { MemoryGateway } from '../support/memory-gateway.ts'
+import { MemoryGateway, unknown } from '../support/memory-gateway.ts'
 import { type Rest, raw, restOf } from '../support/rest.ts'
 
 const secret = 'It is a secret to everybody'
@@ -17,10 +17,10 @@ class TopicGateway extends MemoryGateway {
   readonly taken: { topic: string; by: Principal; notice: Notice }[] = []
   override readonly topics: MemoryGateway['topics'] & Record<'find' | 'accept', never> = {
     ...new MemoryGateway().topics,
-    find: async (by: Principal, name: string): Promise<TopicForDoor | undefined> =>
-      ['home', 'work', 'camera'].includes(name) && by.grant?.topics?.includes(name) !== false
+    find: async (by: Principal, name: string): Promise<TopicForDoor> =>
+      ['home', 'work', 'camera', '家'].includes(name) && by.grant?.topics?.includes(name) !== false
         ? { name, attach_private: name === 'camera', ...(name === 'home' && { secret }) }
-        : undefined,
+        : unknown(),
     accept: async ({ by }: Call, topic: string, notices: readonly Notice[]) => {
       for (const notice of notices) this.taken.push({ topic, by, notice })
       return notices.map((_, nth) => ({
@@ -112,6 +112,48 @@ test('a client of ntfy gets the answer of ntfy, at all addresses that it uses', 
   expect(door.gateway.taken.slice(-2)).toMatchObject(Array(2).fill({ notice: { fingerprint: 'download-1' } }))
 })
 
+test('a name of any script is an address, also as others write its letters', async () => {
+  await using door = await openDoor()
+  for (const path of ['/notify/%E5%AE%B6', '/%E5%AE%B6', '/家', '/notify/家'])
+    expect([path, (await door.send(path)).status]).toEqual([path, 200])
+  const body = JSON.stringify({ topic: '家', message: 'x' })
+  expect(await door.send('/', { body })).toMatchObject({ status: 200 })
+  expect(door.gateway.taken.map(({ topic }) => topic)).toEqual(Array(5).fill('家'))
+  for (const path of ['/notify/%E5', '/%ff', '/notify/a%2fb', '/a%E2%80%8Bb'])
+    expect([path, (await door.send(path)).status >= 400]).toEqual([path, true])
+})
+
+test('a path that svc does not have is not said to be a topic alone', async () => {
+  await using door = await openDoor()
+  const problems = await Promise.all(
+    ['/webhook', '/mesages', '/v1/send', '/notify/garden'].map(async path => (await door.send(path)).body),
+  )
+  expect(problems).toMatchObject(Array(4).fill({ code: 'not_found' }))
+  const [first, ...others] = problems.map(({ detail }) => detail)
+  expect(others.map(one => one === first)).toEqual([true, true, false])
+})
+
+test('a client of ntfy hears that its token is right, and nothing else of the caller', async () => {
+  await using door = await openDoor()
+  const account = (headers: Record<string, string> = {}) =>
+    door.send('/v1/account', { method: 'GET', body: null, headers })
+  const open = await account()
+  expect(open).toMatchObject({ status: 200, body: { username: '*', stats: { messages: 0 } } })
+  const key = await door.key()
+  expect((await account()).status).toBe(401)
+  expect((await account({ authorization: 'Bearer nope' })).status).toBe(401)
+  expect(await account({ authorization: `Bearer ${key}` })).toEqual(open)
+  expect(door.gateway.taken).toEqual([])
+})
+
+test('a file that is too large for a notice is not blamed on an option that would not help', async () => {
+  await using door = await openDoor()
+  const body = new Uint8Array(17 * 1024 * 1024)
+  const refused = await door.send('/notify/work', { method: 'PUT', body })
+  expect(refused).toMatchObject({ status: 413, body: { code: 'payload_too_large' } })
+  expect(String(refused.body.hint)).not.toContain('--max-upload')
+})
+
 test('other senders get the ids, and paths of svc stay what they are', async () => {
   await using door = await openDoor()
   const body = JSON.stringify({ event: 'Stop' })
@@ -128,7 +170,7 @@ test('other senders get the ids, and paths of svc stay what they are', async () 
   for (const path of ['/notify/garden', '/garden', '/garden/1'])
     expect((await door.send(path)).body).toMatchObject({ code: 'not_found' })
   for (const path of ['/notify/%ff', '/notify/a%20b', '/notify/%0a', `/notify/${'a'.repeat(65)}`])
-    expect((await door.send(path)).status).toBe(422)
+    expect([path, (await door.send(path)).status]).toEqual([path, 422])
   const head = await fetch(`${door.rest.url}/notify/home?message=x`, { method: 'HEAD' })
   expect(head.status).toBe(405)
   expect((await door.send('/', { body: '{"message": "x"}' })).body).toMatchObject({
@@ -379,7 +421,7 @@ test('what a program sends reaches the person, and its key opens this topic alon
   await sandbox.say('hi')
   await t.receive(1)
   const { user_id: to } = t.bots.get('default')!
-  for (const name of ['home', 'work']) await gateway.topics.add(owner, { name, to })
+  for (const name of ['home', 'work']) await gateway.topics.add(owner, { name, to: [to] })
   const { key } = await gateway.keys.add({ name: 'ntfy', can: ['notify'], topics: ['home'] }, owner)
   await using rest = await restOf(gateway)
   const send = (path: string, init: RequestInit = {}) =>

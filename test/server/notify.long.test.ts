@@ -17,7 +17,7 @@ async function openTopic() {
   const t = await withGateway()
   await t.sandbox.say('hi')
   await t.receive(1)
-  await t.gateway.topics.add(owner, { name: 'home', to: t.bots.get('default')!.user_id, answers: 8 })
+  await t.gateway.topics.add(owner, { name: 'home', to: [t.bots.get('default')!.user_id], answers: 8 })
   const { key } = await t.gateway.keys.add({ name: 'sender', can: ['notify'], topics: ['home'] }, owner)
   const rest = await restOf(t.gateway)
   return {

@@ -135,11 +135,19 @@ onEach((it, open) => {
     const { topics } = t.store
     const person = { session: 's', user_id: 'u' }
     await topics.add({
-      ...{ ...person, name: 'home', min_priority: 'min', max_priority: 'high', digest: false, answers: 5 },
+      ...{
+        people: [person],
+        name: 'home',
+        min_priority: 'min',
+        max_priority: 'high',
+        digest: false,
+        answers: 5,
+      },
       ...{ keep_ms: day, attach_private: false, made_by: 'owner', created_at: 1 },
     })
     const texts = ['a', 'b', 'c'].map(text => ({ text, priority: 'default' }) as const)
-    const [bad] = (await topics.accept('home', texts))!
+    await topics.accept('home', texts, undefined)
+    const bad = (await topics.read(person)).notices.find(({ name }) => name === 'a')
     await spoil(t, 'DELETE', 'notice', `old.id = ${bad!.id}`)
     t.clock.at += 2 * day
     expect((await apart(topics.expire())).rows).toEqual([`notice ${bad!.id}`])

@@ -61,13 +61,34 @@ onEach(it => {
     await join(t, 'many', 'shop-1', bot('u2'))
     await join(t, 'many', 'shop-2', bot('u3'))
     const all = await t.store.topics.list()
-    expect(all.map(({ name, session, user_id }) => [name, session, user_id])).toEqual([
+    expect(all.flatMap(({ name, people }) => people.map(one => [name, one.session, one.user_id]))).toEqual([
       ['home', 'mum', 'u1'],
       ['shop-1', 'shop-1', 'u2'],
       ['shop-2', 'shop-2', 'u3'],
     ])
-    expect(await t.store.topics.remove({ session: 'mum' })).toBe(true)
+    await t.store.topics.leave({ session: 'mum' })
     expect(await t.store.topics.find('home')).toBeUndefined()
+  })
+
+  it('a person who joins by the name of a topic that there is becomes one of its people', async t => {
+    const { invitations, topics } = t.store
+    await invitations.add(invitation('one', { name: 'mum', topic: 'home' }))
+    await invitations.add(invitation('many', { name: 'kid', topic: 'home', uses: 5 }))
+    await join(t, 'one', 'mum', bot('u1'))
+    await join(t, 'many', 'kid-1', bot('u2'))
+    await join(t, 'many', 'kid-2', bot('u3'))
+    const [home, ...others] = await topics.list()
+    expect(others).toEqual([])
+    expect(home?.people.map(({ session, user_id }) => [session, user_id])).toEqual([
+      ['mum', 'u1'],
+      ['kid-1', 'u2'],
+      ['kid-2', 'u3'],
+    ])
+    expect(await failure(invitations.add(invitation('all', { topic: 'home', uses: 18 })))).toMatchObject({
+      code: 'invalid_arguments',
+    })
+    await topics.leave({ session: 'kid-1' })
+    expect((await topics.find('home'))?.people).toHaveLength(2)
   })
 
   it('a use is counted with the credentials, which say that the person is a guest', async t => {

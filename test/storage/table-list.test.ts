@@ -179,7 +179,7 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
 async function fillTopics({ topics }: Opened['store'], clock: Opened['clock']): Promise<void> {
   const person = { session: 's', user_id: gone }
   await topics.add({
-    ...person,
+    people: [person],
     name: 'home',
     min_priority: 'min',
     max_priority: 'high',
@@ -194,10 +194,10 @@ async function fillTopics({ topics }: Opened['store'], clock: Opened['clock']): 
   })
   const media = { kind: 'image', url: words } as const
   const notice = { title: words, text: words, priority: 'high', tags: [words], click: words, media } as const
-  await topics.accept('home', [{ ...notice, unread: { severity: words } }])
+  await topics.accept('home', [{ ...notice, unread: { severity: words } }], 'key a')
   clock.at += 2000
   await topics.expire()
-  await topics.accept('home', [notice])
+  await topics.accept('home', [notice], 'key a')
   const [found] = await topics.listPersons()
   const counts = { [words]: 1 }
   const bulletin = {

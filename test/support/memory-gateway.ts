@@ -26,7 +26,8 @@ import { storeInMemory } from './store-in-memory.ts'
 
 const none = async () => {}
 /** Throws `not_found` for every name and id. */
-const unknown = async () => {
+/** Answers that there is nothing of this name. */
+export const unknown = async (): Promise<never> => {
   throw new SvcError('not_found', 'nothing has this id')
 }
 
@@ -99,7 +100,7 @@ export class MemoryGateway implements Gateway {
   }
   readonly topics = {
     list: async () => [],
-    find: async () => undefined,
+    find: unknown,
     accept: unknown,
     add: unknown,
     show: unknown,

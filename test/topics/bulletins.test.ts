@@ -42,11 +42,12 @@ async function setUp() {
     topics: t.store.topics,
     sender: { send },
     findRight: async () => right,
+    isRunning: async () => true,
     findChat: async () => ({ session: 's', user_id }),
     keepFile: () => Promise.reject(new Error('no file here')),
   }
   const topics = new Topics(ports, runtime)
-  await topics.add(owner, { name: 'home', to: user_id })
+  await topics.add(owner, { name: 'home', to: [user_id] })
   const newWorker = () => new Bulletins(ports, runtime)
   let worker = newWorker()
   return {

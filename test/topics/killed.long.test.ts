@@ -69,7 +69,7 @@ test(
       const waiting = await svc.login()
       await sandbox.scanAndConfirm({ qrcode: waiting.qr_url!, user: person })
       await until('logged in', 30_000, async () => (await svc.login({ timeout: 2 })).status === 'confirmed')
-      await svc.topics.add('home', { to: person, keep_seconds: 7 * 86_400 })
+      await svc.topics.add('home', { to: [person], keep_seconds: 7 * 86_400 })
     }
     const accepted: string[] = []
     for (let round = 0; round < kills / 2; round++) {

@@ -20,12 +20,13 @@ async function setUp() {
     {
       topics: t.store.topics,
       findRight: async () => undefined,
+      isRunning: async () => true,
       findChat: async () => ({ session: 's', user_id: 'mUm@im.wechat' }),
       keepFile: async ({ kind }) => ({ kind, upload_id: 'kept' }),
     },
     runtime,
   )
-  for (const name of ['home', 'work']) await topics.add(owner, { name, to: 'Mum' })
+  for (const name of ['home', 'work']) await topics.add(owner, { name, to: ['Mum'] })
   return { topics, store: t.store.topics, [Symbol.asyncDispose]: () => t[Symbol.asyncDispose]() }
 }
 
@@ -44,10 +45,8 @@ test('a key notifies the topics that it names; others do not exist for it', asyn
   const [other, unknown, none] = [say(key, 'work'), say(key, 'nope'), say(keyOf([]), 'home')].map(failure)
   expect(await other).toEqual(await unknown)
   expect(await none).toMatchObject({ code: 'not_found' })
-  expect([await topics.find(key, 'work'), await topics.find(key, 'home')]).toMatchObject([
-    undefined,
-    { name: 'home' },
-  ])
+  expect(await failure(topics.find(key, 'work'))).toMatchObject({ code: 'not_found' })
+  expect(await topics.find(key, 'home')).toMatchObject({ name: 'home' })
 })
 
 test('a key with this right names its topics, and gives on no others', () => {
@@ -94,8 +93,8 @@ test('a topic is changed in what is given; nothing else is accepted as its name,
   expect([cleared.quiet, cleared.signed]).toEqual([undefined, false])
   for (const wrong of [
     topics.change(owner, { topic: 'home', zone: 'Moon/Base' }),
-    topics.add(owner, { name: 'notify', to: 'Mum' }),
-    topics.add(owner, { name: 'weak', to: 'Mum', secret: 'fifteen letters' }),
+    topics.add(owner, { name: 'notify', to: ['Mum'] }),
+    topics.add(owner, { name: 'weak', to: ['Mum'], secret: 'fifteen letters' }),
     topics.change(owner, { topic: 'home', secret: 'x' }),
     topics.accept(createDirectCall(), 'home', [{ text: ' ', priority: 'max' }]),
   ])
@@ -106,8 +105,9 @@ test('a topic is changed in what is given; nothing else is accepted as its name,
 test('a file of the caller is kept when it comes', async () => {
   await using s = await setUp()
   const media = { kind: 'image' as const, path: '/tmp/a.png' }
-  const [accepted] = await s.topics.accept(createDirectCall(), 'home', [{ text: '', priority: 'low', media }])
-  expect(await s.store.readNotices([Number(accepted?.id)])).toMatchObject([{ media: { upload_id: 'kept' } }])
+  await s.topics.accept(createDirectCall(), 'home', [{ text: '', priority: 'low', media }])
+  const [waiting] = await s.store.listWaiting('home', 1)
+  expect(await s.store.readNotices([waiting!.id])).toMatchObject([{ media: { upload_id: 'kept' } }])
 })
 
 test('what was not understood is counted until the topic is changed, and what says nothing is never the same again', async () => {
@@ -154,7 +154,7 @@ test('the command line takes the words for a priority that a header takes, and r
   ] as const) {
     const { id } = await say(word)
     const waiting = await s.store.listWaiting('home', 100)
-    expect([word, waiting.find(one => String(one.id) === id)?.priority]).toEqual([word, priority])
+    expect([word, waiting.find(one => one.shared_id === id)?.priority]).toEqual([word, priority])
   }
   expect(await failure(say('hgih'))).toMatchObject({ code: 'invalid_arguments', field: 'priority' })
 })

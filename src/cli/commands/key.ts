@@ -112,6 +112,7 @@ async function closeService(ask: Ask, command: Command): Promise<CommandOutput> 
       [
         'This is the first key. From now on every call over TCP needs a key or the master token, also on this machine.',
         `svc token${again} prints the master token, unless the service was started with --token. The command line and --socket need neither.`,
+        `The panel needs a sign-in from now on: svc panel link${again} makes a link.`,
         'curl takes a key as -H "Authorization: Bearer KEY"; svc mcp and svc setup take its file as --key-file.',
       ].join('\n'),
     ),

@@ -42,8 +42,7 @@ function formatTopics(all: readonly Topic[]): CommandOutput {
     }
   const columns: Column<Topic>[] = [
     ['name', ({ name }) => oneLine(name)],
-    ['to', ({ user_id }) => oneLine(user_id)],
-    ['session', ({ session }) => oneLine(session)],
+    ['to', ({ people }) => people.map(nameOf).join(', ')],
     ['waiting', ({ waiting }) => String(waiting)],
     ['sent', ({ sent }) => String(sent)],
     ['out of time', ({ expired }) => String(expired)],
@@ -52,17 +51,40 @@ function formatTopics(all: readonly Topic[]): CommandOutput {
 }
 
 function describe(one: Topic): string {
-  const { answers, digest, keep_seconds, max_priority, min_priority, name, quiet, session, user_id, zone } =
-    one
+  const { answers, digest, keep_seconds, max_priority, min_priority, name, people, quiet, zone } = one
   const lines = [
-    `${oneLine(name)}  to ${oneLine(user_id)} by ${oneLine(session)}`,
+    oneLine(name),
+    ...people.map(describePerson),
     `priority: ${min_priority} to ${max_priority}${digest ? ', a digest of what is less than high' : ''}`,
-    ...(quiet === undefined ? [] : [`quiet: ${quiet}${zone === undefined ? '' : ` (${oneLine(zone)})`}`]),
+    ...describeQuiet({ quiet, zone }),
     `answers: at most ${answers} of 10`,
     `keeps what waits for ${keep_seconds / 3600} h`,
     ...describeUnread(one),
   ]
   return `${lines.join('\n')}\n`
+}
+
+const nameOf = ({ name, user_id }: { name?: string; user_id: string }): string => oneLine(name ?? user_id)
+
+const describeQuiet = ({
+  quiet,
+  zone,
+}: {
+  quiet?: string | undefined
+  zone?: string | undefined
+}): string[] =>
+  quiet === undefined ? [] : [`quiet: ${quiet}${zone === undefined ? '' : ` (${oneLine(zone)})`}`]
+
+/** `connected`: only `svc topic show` knows it. */
+function describePerson(one: Topic['people'][number] & { connected?: boolean }): string {
+  const { answers, connected, session, waiting } = one
+  const own = [
+    ...describeQuiet(one),
+    ...(answers === undefined ? [] : [`answers: at most ${answers}`]),
+    ...(waiting === 0 ? [] : [`${waiting} waiting`]),
+    ...(connected === false ? ['not connected, so everything waits'] : []),
+  ]
+  return `to ${nameOf(one)} by ${oneLine(session)}${own.length > 0 ? `: ${own.join(', ')}` : ''}`
 }
 
 /** Says what senders said that was not understood, and how to change that. */
@@ -89,6 +111,7 @@ type Waiting = TopicState['notices'][number]
 function formatState(one: TopicState): CommandOutput {
   if (one.notices.length === 0) return { text: describe(one), note: formatNote('nothing waits') }
   const columns: Column<Waiting>[] = [
+    ['for', ({ user_id }) => nameOf(one.people.find(person => person.user_id === user_id) ?? { user_id })],
     ['came', ({ received_at }) => formatLocalTime(received_at)],
     ['priority', ({ priority }) => priority],
     ['what', ({ count, name }) => `${oneLine(name)}${count > 1 ? ` ×${count}` : ''}`],

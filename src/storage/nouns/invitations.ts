@@ -1,6 +1,8 @@
 /** Invitations, and the uses of each. */
+import { badArgument } from '../../model/error.ts'
 import type { JoinedSession } from '../../model/event.ts'
 import { shares } from '../../model/shares.ts'
+import { mostMembers } from '../../model/topic.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import {
   type InvitationStore,
@@ -14,7 +16,7 @@ import { changes, type Noun, type NounContext, type Routine, readAll, readFirst,
 import { defaultTopicSettings } from '../topics.ts'
 import { createAuditLines } from './audit.ts'
 import { findExceeded, refuseRevoked } from './keys.ts'
-import { insertTopic } from './topics.ts'
+import { insertMember, insertTopic } from './topic-rows.ts'
 
 type InvitationRow = Omit<StoredInvitation, 'trusted'> & { trusted: unknown }
 
@@ -57,9 +59,10 @@ export function* planJoin(
     invitation_name: found?.name,
   } satisfies Partial<JoinedSession>
   const use = sql`INSERT INTO invitation_use (login, invitation, at) VALUES (${login}, ${id}, ${at})`
-  const topic = isOver || isKnown || user_id === undefined ? undefined : topicOf(found, session)
+  const isNew = !isOver && !isKnown && user_id !== undefined
+  const topic = isNew && found?.topic !== undefined ? yield* topicOf(found, found.topic, session) : undefined
   const key = topic === undefined ? 0 : yield* context.ensureSession(session)
-  const made = { ...defaultTopicSettings, session, made_by: found?.made_by ?? '', created_at: at }
+  const made = { ...defaultTopicSettings, people: [], made_by: found?.made_by ?? '', created_at: at }
   const statements = [
     ...insert({ ...line, subject: `${id} ${session}` }),
     announce(sql`(SELECT max(id) FROM audit)`),
@@ -70,7 +73,12 @@ export function* planJoin(
           ...dialect.expect(isUnchanged),
           ...(topic === undefined || user_id === undefined
             ? []
-            : [insertTopic(context, { ...made, name: topic, user_id }, sql`${key}`)]),
+            : [
+                insertTopic(context, { ...made, name: topic }),
+                ...dialect.lock(sql`SELECT FROM topic WHERE name = ${topic}`),
+                insertMember(topic, user_id, sql`${key}`),
+                sql`UPDATE topic SET revision = revision + 1 WHERE name = ${topic}`,
+              ]),
           ...(isKnown
             ? []
             : [use, addEvent({ type: 'session.joined', session }, sql`${JSON.stringify(joined)}`)]),
@@ -79,11 +87,18 @@ export function* planJoin(
   return { outcome, statements }
 }
 
-/** Returns the topic of a person who joins. @param session the account */
-function topicOf(found: StoredInvitation | undefined, session: string): string | undefined {
-  const { name = '', topic, uses = 1 } = found ?? {}
+/** Returns the topic of a person who joins: the one that there is, else one of their own. @param session the account */
+function* topicOf({ name, uses }: StoredInvitation, topic: string, session: string): Routine<string> {
   const isNumbered = uses > 1 && session.startsWith(`${name}-`)
-  return topic === undefined || !isNumbered ? topic : `${topic}${session.slice(name.length)}`
+  if (!isNumbered || (yield* countMembers(topic)) > 0) return topic
+  return `${topic}${session.slice(name.length)}`
+}
+
+function* countMembers(topic: string): Routine<number> {
+  const found = yield* readFirst<{ count: number }>(
+    sql`SELECT count(*) AS count FROM topic_member WHERE topic IN (SELECT id FROM topic WHERE name = ${topic})`,
+  )
+  return Number(found!.count)
 }
 
 /** For an engine that stores credentials elsewhere, right after this. */
@@ -117,6 +132,9 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
       const active = all.filter(other => invitationStatusOf(other, now) === 'active')
       const most = yield* findExceeded(shares.invitations, active, one.made_by)
       if (most !== undefined) throw tooManyInvitationsError(most)
+      const people = one.topic === undefined ? 0 : yield* countMembers(one.topic)
+      if (people > 0 && people + one.uses > mostMembers)
+        throw badArgument('uses', `the topic has ${people} people, and may have ${mostMembers}`)
       yield* write(
         ...held,
         sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, uses, inviter, topic, made_by,

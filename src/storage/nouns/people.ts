@@ -25,6 +25,7 @@ import {
 } from '../routine.ts'
 import { endWaiting } from '../rules/outbox-ends.ts'
 import { storeTables } from '../table-list.ts'
+import { removeEmptyTopics } from './topic-rows.ts'
 import { cursorDigits } from './webhooks.ts'
 
 /** Messages that lose their content in one step, and lines or events that are checked in one step. */
@@ -132,6 +133,7 @@ function createPeople(
       ...eraseFromLeases(user),
       ...eraseTurns(user),
       ...ownRows.map(table => sql`DELETE FROM ${table} WHERE peer = ${user}`),
+      removeEmptyTopics,
       ...ends,
       // The time stays: all users of a session share its pace.
       sql`UPDATE turn SET peer = '' WHERE peer = ${user}`,

@@ -64,7 +64,7 @@ export function* standStill(
     // The original has sent it since, or will.
     sql`DELETE FROM notice`,
     sql`DELETE FROM bulletin`,
-    sql`UPDATE topic SET missed = ${JSON.stringify(noneMissed)}, revision = revision + 1`,
+    sql`UPDATE topic_member SET missed = ${JSON.stringify(noneMissed)}, revision = revision + 1`,
     sql`DELETE FROM backup`,
     sql`DELETE FROM backup_failure`,
     // A cursor of later events of the original must not be taken for a position here.

@@ -64,6 +64,12 @@ export const createNounContext = (context: EngineContext): NounContext => ({
     const row = yield* readFirst<{ hash?: string }>(sql`SELECT find_erased(${user}) AS hash`)
     if (row?.hash !== undefined) throw erasedUserError()
   },
+  *erasedOf(users) {
+    const rows = yield* readAll<{ one: string }>(
+      sql`SELECT one FROM unnest(${users}::text[]) AS one WHERE find_erased(one) IS NOT NULL`,
+    )
+    return rows.map(({ one }) => one)
+  },
   // A trigger does that.
   withoutErased: text => text,
   keyName: column => keyNameOf(constantSql(column)),

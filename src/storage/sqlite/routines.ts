@@ -4,7 +4,7 @@ import type { Database, Row } from '../../platform/sqlite.ts'
 import { type NounContext, type Routine, readAll } from '../routine.ts'
 import { sqliteDialect } from './dialect.ts'
 import type { SqliteContext } from './engine-part.ts'
-import { rejectErased, withoutErased } from './erased-users.ts'
+import { findErased, rejectErased, withoutErased } from './erased-users.ts'
 import { insertEvent } from './events.ts'
 import { keyNameOf } from './messages.ts'
 import type { SqliteOutboxPlans } from './outbox-plans.ts'
@@ -33,6 +33,9 @@ export const createNounContext = (
   // biome-ignore lint/correctness/useYield: PostgreSQL needs statements for it
   *rejectErased(user) {
     rejectErased(db, user)
+  },
+  *erasedOf(users) {
+    return users.filter(user => findErased(db, user) !== undefined)
   },
   withoutErased: text => withoutErased(db, text),
   keyName: column => constantSql(keyNameOf(column)),

@@ -1,0 +1,314 @@
+/** What senders said to topics, for each of their people, until it is sent or over. */
+import type { Notice } from '../../model/topic.ts'
+import { changeApart, doneApart, type RowFailure, settingAside } from '../../platform/apart.ts'
+import { nodeCrypto } from '../../platform/lazy-crypto.ts'
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import {
+  type Noun,
+  type NounContext,
+  openNoun,
+  type Routine,
+  type Runner,
+  readAll,
+  readFirst,
+  readHeld,
+  write,
+} from '../routine.ts'
+import {
+  addNames,
+  addUnread,
+  levelOf,
+  markOf,
+  mergeNotice,
+  type NoticeRow,
+  nameOf,
+  priorityOf,
+  rememberedUntil,
+} from '../rules/notices.ts'
+import {
+  type BriefNotice,
+  type MissedNotices,
+  mostWaiting,
+  mostWaitingBytes,
+  type NameCounts,
+  type NoticeSender,
+  type StoredTopic,
+  type TopicMember,
+  type TopicStore,
+} from '../topics.ts'
+import { createRemoveOld } from './old-rows.ts'
+import { membersOf, raise, readTopics } from './topic-rows.ts'
+
+const expiredAtOnce = 1000
+/** Notices for a person that ended before they were sent. Beyond these, the earlier ones are forgotten. */
+const mostEnds = 2000
+
+export const briefColumns: Sql =
+  constantSql(`n.id, n.member, n.mark, n.sender, n.name, n.priority, n.count, n.reported,
+  n.received_at, n.last_at, n.expires_at, n.resolved, n.media, n.state`)
+const noticeColumns =
+  constantSql(`name, title, text, priority, tags, click, media, size, count, reported, received_at,
+  last_at, expires_at, state, resolved, bulletin`)
+
+export type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media' | 'lost_media' | 'shared_id'> &
+  Keys & {
+    priority: number
+    resolved: number
+    media?: string
+  }
+
+/** What makes a notice the same: what it says, and who says it. */
+interface Keys {
+  readonly mark: string
+  readonly sender: string
+}
+
+/** A row of a person, and its id once it is stored. */
+type Known = Keys & { readonly id?: number; row: NoticeRow }
+
+export const briefOf = ({ mark, media, priority, resolved, sender, ...row }: BriefRow): BriefNotice => ({
+  ...row,
+  shared_id: sharedIdOf({ mark, sender }),
+  priority: priorityOf(priority),
+  resolved: resolved === 1,
+  has_media: media !== undefined && media !== '{}',
+  lost_media: media === '{}',
+})
+
+const hashOf = (text: string, length: number): string =>
+  nodeCrypto().hash('sha256', text, 'hex').slice(0, length)
+const sharedIdOf = ({ mark, sender }: Keys): string => hashOf(`${sender} ${mark}`, 16)
+
+/** The verbs of `expire`, each for rows that have something to do with each other. */
+interface Steps {
+  /** Some notices that wait and whose time is over, by their members. */
+  listOver(): Promise<ReadonlyMap<number, readonly number[]>>
+  expireFor(member: number, notices: readonly number[]): Promise<void>
+}
+
+export type NoticeVerbs = Pick<TopicStore, 'accept' | 'listWaiting' | 'countWaiting' | 'expire'>
+
+export function openNotices(context: NounContext, run: Runner): NoticeVerbs {
+  const { expireFor, listOver, ...verbs } = openNoun(createNotices(context), run)
+  const removeOld = createRemoveOld(context, run)
+  return {
+    ...verbs,
+    async expire() {
+      const failures: RowFailure[] = []
+      const expire = (member: number) => (some: readonly number[]) => expireFor(member, some)
+      for (const [member, ids] of await listOver())
+        failures.push(...(await changeApart(ids, id => `notice ${id}`, expire(member))))
+      const setAside = (...some: readonly RowFailure[]) => void failures.push(...some)
+      for (const kind of ['notice', 'bulletin'] as const)
+        await settingAside(setAside, removeOld(kind, context.clock.now()))
+      doneApart(failures, undefined)
+    },
+  }
+}
+
+const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> & Steps> => {
+  const { clock, dialect } = context
+
+  /** Returns the statement that stores a notice after it came. */
+  const save = ({ id: member, user_id: peer }: TopicMember, { id, mark, row, sender }: Known): Sql => {
+    const { bulletin, click, count, expires_at, last_at, media, name, priority, received_at, reported } = row
+    const { resolved, size, state, tags, text, title } = row
+    const until = state === 'over' ? rememberedUntil(mark, expires_at, clock.now()) : expires_at
+    return id === undefined
+      ? sql`INSERT INTO notice (member, peer, mark, sender, name, title, text, priority, tags, click, media, size, count,
+            reported, received_at, last_at, expires_at, state, resolved)
+          VALUES (${member}, ${peer}, ${mark}, ${sender}, ${name}, ${title}, ${text}, ${priority}, ${tags}, ${click},
+            ${media}, ${size}, ${count}, ${reported}, ${received_at}, ${last_at}, ${until}, ${state}, ${resolved})`
+      : sql`UPDATE notice SET name = ${name}, title = ${title}, text = ${text}, priority = ${priority}, tags = ${tags},
+          click = ${click}, media = ${media}, size = ${size}, count = ${count}, reported = ${reported},
+          received_at = ${received_at}, last_at = ${last_at}, expires_at = ${until}, state = ${state},
+          resolved = ${resolved}, bulletin = ${bulletin} WHERE id = ${id}`
+  }
+
+  /**
+   * Returns the statement that forgets what ended before it was sent, if that is too much.
+   *
+   * @param marks those of the notices that come, which stay
+   */
+  function* forgetEnds(member: number, marks: readonly string[]): Routine<Sql[]> {
+    const ends = sql`FROM notice WHERE member = ${member} AND state = 'over'`
+    const found = yield* readFirst<{ count: number }>(sql`SELECT count(*) AS count ${ends}`)
+    const isMuch = Number(found!.count) >= mostEnds
+    return isMuch ? [sql`DELETE ${ends} AND NOT ${dialect.isOneOf(sql`mark`, marks)}`] : []
+  }
+
+  /** Decides what becomes of notices for one person. @param known by their marks */
+  function mergeAll(
+    topic: StoredTopic,
+    { id, missed }: TopicMember,
+    notices: readonly Notice[],
+    sender: NoticeSender,
+    before: readonly (NoticeRow & Keys & { id: number })[],
+    held: { waiting: number; bytes: number },
+  ) {
+    const now = clock.now()
+    const known = Map.groupBy<string, Known>(
+      before.map(({ id, mark, sender, ...row }) => ({ id, mark, sender, row })),
+      ({ mark }) => mark,
+    )
+    const changed = new Set<Known>()
+    const allowed = { keep_ms: topic.keep_ms, max: levelOf(topic.max_priority), now }
+    let { bytes, waiting } = held
+    let more: NameCounts = {}
+    const merge = (notice: Notice, one: Known | undefined, fresh: Keys): Known | undefined => {
+      const was = one?.row
+      const row = mergeNotice(was, notice, allowed)
+      const isNew = row.state === 'waiting' && was?.state !== 'waiting'
+      const growth = row.size - (was?.state === 'waiting' ? was.size : 0)
+      const isTooMuch = growth > 0 && bytes + growth > mostWaitingBytes
+      if (row.state === 'waiting' && (isTooMuch || (isNew && waiting >= mostWaiting))) return undefined
+      if (isNew) waiting += 1
+      bytes += growth
+      const merged = one ?? { ...fresh, row }
+      merged.row = row
+      changed.add(merged)
+      return merged
+    }
+    const results = notices.map(notice => {
+      const fresh = { mark: markOf(notice), sender: sender === undefined ? '' : hashOf(sender, 16) }
+      const same = known.get(fresh.mark) ?? []
+      const own = same.filter(one => sender === undefined || one.sender === fresh.sender)
+      const first = own.find(({ row }) => row.state !== 'over') ?? own[0]
+      const about = notice.resolved === true && own.length > 0 ? own : [first]
+      const [merged] = about.flatMap(one => merge(notice, one, fresh) ?? [])
+      if (!merged) more = addNames(more, { [nameOf(notice)]: 1 })
+      else if (!same.includes(merged)) known.set(fresh.mark, [...same, merged])
+      return merged
+    })
+    return { id, changed: [...changed], results, missed: { ...missed, more: addNames(missed.more, more) } }
+  }
+
+  function* take(
+    topic: StoredTopic,
+    people: readonly TopicMember[],
+    notices: readonly Notice[],
+    sender: NoticeSender,
+  ): Routine<{ id: string; expires_at: number }[]> {
+    const marks = notices.map(markOf)
+    const isIts = sql`member IN ${membersOf(sql`(${topic.id})`)}`
+    const known = yield* readAll<NoticeRow & Keys & { id: number; member: number }>(
+      sql`SELECT id, member, mark, sender, ${noticeColumns} FROM notice
+        WHERE ${isIts} AND ${dialect.isOneOf(sql`mark`, marks)} ORDER BY last_at DESC, id DESC`,
+    )
+    const waiting = yield* readAll<{ member: number; waiting: number; bytes: number }>(
+      sql`SELECT member, count(*) AS waiting, sum(size) AS bytes FROM notice
+        WHERE ${isIts} AND state = 'waiting' GROUP BY member`,
+    )
+    const statements: Sql[] = []
+    const results = new Map<number, Known[]>()
+    for (const member of people) {
+      const held = waiting.find(one => one.member === member.id)
+      const merged = mergeAll(
+        topic,
+        member,
+        notices,
+        sender,
+        known.filter(one => one.member === member.id).map(({ member: _, ...row }) => row),
+        { waiting: Number(held?.waiting ?? 0), bytes: Number(held?.bytes ?? 0) },
+      )
+      const isEnd = merged.changed.some(({ row }) => row.state === 'over')
+      statements.push(
+        ...(isEnd ? yield* forgetEnds(member.id, marks) : []),
+        ...merged.changed.map(one => save(member, one)),
+        sql`UPDATE topic_member SET missed = ${JSON.stringify(merged.missed)} WHERE id = ${member.id}`,
+      )
+      for (const [nth, one] of merged.results.entries())
+        if (one) results.set(nth, [...(results.get(nth) ?? []), one])
+    }
+    const revisions = topic.people.reduce((sum, { revision }) => sum + revision, 0)
+    const unread = JSON.stringify(notices.reduce(addUnread, topic.unread))
+    yield* write(
+      ...dialect.lock(sql`SELECT FROM topic WHERE id = ${topic.id}`),
+      ...raise(context, sql`topic = ${topic.id}`, [
+        sql`(SELECT revision FROM topic WHERE id = ${topic.id}) = ${topic.revision}`,
+        sql`(SELECT sum(revision) FROM topic_member WHERE topic = ${topic.id}) = ${revisions}`,
+      ]),
+      ...statements,
+      sql`UPDATE topic SET unread = ${unread} WHERE id = ${topic.id}`,
+    )
+    return notices.map((_, nth) => {
+      const [first, ...others] = results.get(nth) ?? []
+      if (!first) return { id: '0', expires_at: clock.now() }
+      const ends = [first, ...others].map(({ row }) => row.expires_at)
+      return { id: sharedIdOf(first), expires_at: Math.max(...ends) }
+    })
+  }
+
+  const isOver = () => sql`expires_at <= ${clock.now()}`
+
+  return {
+    verbs: {
+      *accept(name, notices, sender) {
+        const [row] = yield* readHeld<{ id: number }>(sql`SELECT id FROM topic WHERE name = ${name}`)
+        const [topic] = row ? yield* readTopics(context, sql`id = ${row.id}`) : []
+        const all = topic?.people ?? []
+        const erased = yield* context.erasedOf(all.map(({ user_id }) => user_id))
+        const people = all.filter(({ user_id }) => !erased.includes(user_id))
+        return topic && people.length > 0 ? yield* take(topic, people, notices, sender) : undefined
+      },
+
+      *listWaiting(name, limit) {
+        const rows = yield* readAll<BriefRow>(sql`SELECT ${briefColumns} FROM notice n
+          WHERE n.member IN ${membersOf(sql`(SELECT id FROM topic WHERE name = ${name})`)}
+            AND n.state IN ('waiting', 'sending', 'unknown')
+          ORDER BY n.last_at DESC, n.id DESC LIMIT ${limit}`)
+        return rows.map(briefOf)
+      },
+
+      *countWaiting() {
+        const rows = yield* readAll<{ member: number; count: number }>(
+          sql`SELECT member, count(*) AS count FROM notice WHERE state IN ('waiting', 'sending') GROUP BY member`,
+        )
+        return new Map(rows.map(({ count, member }) => [member, Number(count)]))
+      },
+
+      *expireFor(id, notices) {
+        const [member] = yield* readAll<{ topic: number; missed: string; revision: number }>(
+          sql`SELECT topic, missed, revision FROM topic_member WHERE id = ${id}`,
+        )
+        const rows = yield* readAll<{ id: number; name: string; count: number }>(
+          sql`SELECT id, name, count FROM notice
+            WHERE member = ${id} AND state = 'waiting' AND ${isOver()} AND ${dialect.isOneOf(sql`id`, notices)} ORDER BY id`,
+        )
+        if (!member || rows.length === 0) return
+        const missed = JSON.parse(member.missed) as MissedNotices
+        const expired = rows.reduce(
+          (sum, { count, name }) => addNames(sum, { [name]: count }),
+          missed.expired,
+        )
+        yield* write(
+          ...dialect.lock(sql`SELECT FROM topic WHERE id = ${member.topic}`),
+          ...raise(context, sql`id = ${id}`, [
+            sql`(SELECT revision FROM topic_member WHERE id = ${id}) = ${member.revision}`,
+          ]),
+          sql`DELETE FROM notice WHERE ${dialect.isOneOf(
+            sql`id`,
+            rows.map(one => one.id),
+          )}`,
+          sql`UPDATE topic SET expired = expired + ${rows.length} WHERE id = ${member.topic}`,
+          sql`UPDATE topic_member SET missed = ${JSON.stringify({ ...missed, expired })} WHERE id = ${id}`,
+        )
+      },
+
+      *listOver() {
+        const waiting = yield* readAll<{ id: number; member: number }>(sql`SELECT id, member FROM notice
+          WHERE state = 'waiting' AND ${isOver()} ORDER BY id LIMIT ${expiredAtOnce}`)
+        const ofMembers = new Map<number, number[]>()
+        for (const { id, member } of waiting) ofMembers.set(member, [...(ofMembers.get(member) ?? []), id])
+        return ofMembers
+      },
+    },
+    modes: {
+      accept: 'write',
+      listWaiting: 'plain',
+      countWaiting: 'plain',
+      listOver: 'plain',
+      expireFor: 'light',
+    },
+  }
+}
