@@ -1,31 +1,9 @@
 /**
- * Bodies as programs send them, with values of our own: what a person reads of each, and what is no word for people. Their
- * structure is that of the programs' own documents and sources.
+ * Bodies of chat programs, forges and services that push, with values of our own: what a person reads of each, and what is no
+ * word for people. Their structure is that of the programs' own documents and sources.
  */
 import { expect, test } from 'bun:test'
-import { parseLossless } from '../../src/ilink/lossless.ts'
-import { readBodyForm } from '../../src/server/notify/form.ts'
-import { readNotices } from '../../src/server/notify/read.ts'
-
-interface Row {
-  body: unknown
-  headers?: Record<string, string>
-  query?: Record<string, string>
-  has: readonly string[]
-  hasNot?: readonly string[]
-  /** Further fields of the notice. */
-  notice?: object
-}
-
-async function read({ body, headers = {}, query = {} }: Row) {
-  const isRaw = typeof body === 'string' || body instanceof Uint8Array
-  const bytes = new Uint8Array(Buffer.from(isRaw ? (body as string) : JSON.stringify(body)))
-  const sources = {
-    headers: new Headers(isRaw ? headers : { 'content-type': 'application/json', ...headers }),
-    query,
-  }
-  return readNotices(sources, await readBodyForm(sources, bytes, parseLossless), {}, false).notices
-}
+import { type Row, read } from './notify-rows.ts'
 
 const rows: Record<string, Row> = {
   'Uptime Kuma': {
@@ -745,41 +723,6 @@ const rows: Record<string, Row> = {
     },
     has: ['API errors', 'investigating', 'We look at it', 'https://stspg.example/x'],
   },
-  PagerDuty: {
-    body: {
-      event: {
-        id: '0',
-        event_type: 'incident.triggered',
-        occurred_at: '2026',
-        data: {
-          id: 'Q',
-          type: 'incident',
-          html_url: 'https://pd.example/Q',
-          number: 7,
-          status: 'triggered',
-          title: 'DB down',
-          service: { summary: 'DB' },
-          urgency: 'high',
-        },
-      },
-    },
-    has: ['DB down', 'triggered', 'https://pd.example/Q'],
-  },
-  Datadog: {
-    body: {
-      id: '1',
-      title: '[Triggered] CPU',
-      body: 'CPU is high on db1',
-      alert_type: 'error',
-      priority: 'normal',
-      host: 'db1',
-      date: 1,
-      org: { id: '1', name: 'Acme' },
-      link: 'https://dd.example/m',
-    },
-    has: ['CPU is high on db1', 'host: db1'],
-    notice: { title: '[Triggered] CPU' },
-  },
   Proxmox: {
     body: {
       title: 'vzdump backup status: failed',
@@ -803,17 +746,6 @@ const rows: Record<string, Row> = {
       ServerUrl: 'https://jf.example',
     },
     has: ['ItemAdded', 'Dune', 'A desert'],
-  },
-  Sonarr: {
-    body: {
-      series: { id: 1, title: 'Show', path: '/tv', tvdbId: 9 },
-      episodes: [{ id: 3, episodeNumber: 2, seasonNumber: 1, title: 'Pilot' }],
-      release: { quality: 'WEBDL-1080p', releaseTitle: 'Show.S01E02', size: 99 },
-      eventType: 'Grab',
-      instanceName: 'Sonarr',
-      applicationUrl: '',
-    },
-    has: ['Show', 'Pilot', 'Grab', 'WEBDL-1080p'],
   },
   Healthchecks: {
     body: { check: 'backup', status: 'down', name: 'Nightly backup', tags: 'prod' },
@@ -898,6 +830,13 @@ const rows: Record<string, Row> = {
     has: ['失败'],
     notice: { title: '备份' },
   },
+  PushDeer: {
+    body: 'pushkey=PDU1&text=%E5%A4%87%E4%BB%BD&desp=%E5%A4%B1%E8%B4%A5&type=markdown',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    has: ['失败'],
+    hasNot: ['PDU1'],
+    notice: { title: '备份' },
+  },
   Pushover: {
     body: 'token=abc&user=u&message=Hi&title=T&priority=2&url=https%3A%2F%2Fa.example&url_title=Go',
     headers: { 'content-type': 'application/x-www-form-urlencoded' },
@@ -939,7 +878,7 @@ test('every way to name files: each is one, and what is none is named in words',
   ]
   for (const key of ['attach', 'attachment', 'attachments'])
     for (const [value, count] of attached) {
-      const notices = await read({ body: { message: 'x', [key]: value }, has: [] })
+      const notices = await read({ body: { message: 'x', [key]: value } })
       expect(notices.filter(({ file }) => file)).toHaveLength(count)
       expect(notices[0]!.text).toBe('x')
     }
@@ -949,7 +888,7 @@ test('every way to name files: each is one, and what is none is named in words',
     { path: '/etc/passwd' },
     { filename: '/etc/passwd', base64: '???' },
   ]) {
-    const [notice, ...others] = await read({ body: { message: 'x', attachments: [none] }, has: [] })
+    const [notice, ...others] = await read({ body: { message: 'x', attachments: [none] } })
     expect([notice!.file, others.length, notice!.text.split('\n').length]).toEqual([undefined, 0, 2])
     expect(notice!.text).toContain('/etc/passwd')
   }
@@ -961,7 +900,6 @@ test('every way to name files: each is one, and what is none is named in words',
   const sent = {
     headers: { 'content-type': answer.headers.get('content-type')! },
     body: await answer.bytes(),
-    has: [],
   }
   expect(await read(sent)).toMatchObject([
     { text: 'Two pictures', priority: 'high', file: { name: 'a.png' } },
@@ -982,12 +920,12 @@ test('words for severities, as other programs have them', async () => {
     [0, 'default'],
     ['Not classified', 'default'],
   ] as const) {
-    const [notice] = await read({ body: { message: 'x', priority: word }, has: [] })
+    const [notice] = await read({ body: { message: 'x', priority: word } })
     expect([word, notice!.priority]).toEqual([word, priority])
   }
-  const [unknown] = await read({ body: { message: 'x', severity: '紧急' }, has: [] })
+  const [unknown] = await read({ body: { message: 'x', severity: '紧急' } })
   expect(unknown).toMatchObject({ priority: 'default', unread: { severity: '紧急' } })
-  const [numbered] = await read({ body: { message: 'x', level: 50 }, has: [] })
+  const [numbered] = await read({ body: { message: 'x', level: 50 } })
   expect(numbered).toEqual({ text: 'x\nlevel: 50', priority: 'default' })
 })
 
@@ -1028,11 +966,11 @@ test.each<[what: string, bytes: Uint8Array, type: string | undefined, text: stri
   ]),
 ])('bytes are what they can only be: %s', async (_, bytes, type, text) => {
   const headers: Record<string, string> = type === undefined ? {} : { 'content-type': type }
-  expect(await read({ headers, body: bytes, has: [] })).toEqual([{ text, priority: 'default' }])
+  expect(await read({ headers, body: bytes })).toEqual([{ text, priority: 'default' }])
   const json = Buffer.concat([Buffer.from('{"title":"'), bytes, Buffer.from('","message":"x","priority":4}')])
   const isWide = text === '满 ok'
   if (!isWide)
-    expect(await read({ headers, body: new Uint8Array(json), has: [] })).toMatchObject([
+    expect(await read({ headers, body: new Uint8Array(json) })).toMatchObject([
       { text: 'x', priority: 'high' },
     ])
 })
@@ -1043,5 +981,5 @@ test('JSON in UTF-16 keeps its title and its priority', async () => {
     Buffer.from('{"title":"磁盘","message":"满","priority":4}', 'utf16le'),
   ])
   const headers = { 'content-type': 'application/json' }
-  expect(await read({ headers, body, has: [] })).toEqual([{ title: '磁盘', text: '满', priority: 'high' }])
+  expect(await read({ headers, body })).toEqual([{ title: '磁盘', text: '满', priority: 'high' }])
 })

@@ -45,7 +45,7 @@ export const chatKeysOf = (json: Json): string[] =>
 
 /** What a person reads. */
 const texts = new Set(
-  'text title pretext content description subtitle header label name footer activitytitle activitysubtitle activitytext authorname toplabel bottomlabel message singletitle'.split(
+  'text title pretext content description subtitle header label name footer activitytitle activitysubtitle activitytext authorname toplabel bottomlabel message singletitle desc subtitletext quotetext'.split(
     ' ',
   ),
 )
@@ -56,7 +56,7 @@ const links = new Set('url titlelink href uri link imageurl messageurl singleurl
 const layout = new Set(
   'type style color thumbnail icon startIcon accessory_icon mrkdwn_in msteams'.split(' '),
 )
-const labels = ['name', 'title', 'key', 'label', 'topLabel']
+const labels = ['name', 'title', 'key', 'keyname', 'label', 'topLabel']
 const maxDepth = 20
 const maxLines = 500
 

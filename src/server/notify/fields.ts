@@ -34,12 +34,27 @@ const lowest = wordsOf.length
 /** An address for programs, not for people. */
 const machineAddress = /avatar|icon|image|photo|logo|api|hook|git|ssh|clone|cert/i
 const secretName =
-  /^(.*_)?(token|secret|password|passwd|authorization|cookie|(api|app|send|device|routing|access|secret)_?key)$/i
+  /^(.*_)?(token|secret|password|passwd|authorization|cookie|(api|app|send|device|push|routing|access|secret)_?key)$/i
+
+/** Keys whose value heads a body that says nothing by a name of a notice, the best first; and those about others. */
+const heads = 'title subject headline message msg summary name description text body content'.split(' ')
+const aboutOthers = /(^|\.)(account|user|agent|actor|author|owner|sender|player|server|page)\./i
+const nameOfNews = /^([^[]*\.)?(name|(alarm|alert|check|event|incident|monitor|problem|rule|trigger)_?name)$/i
+/** What programs need: it is left out of a body that has more than some lines, if people wrote something in it. */
+const ofMachines = new Set(
+  'id ids uuid guid arn self signature hash sha checksum etag at ts timestamp created updated'.split(' '),
+)
+const machineValue =
+  /^(arn:.*|\d{10,19}|[0-9a-f]{20,}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\w+_reference)$/i
+const fewLines = 12
 
 interface Leaf {
   readonly path: string
   readonly text: string
   readonly rank: number
+  /** Its place among `heads`; the less the better. */
+  readonly head: number
+  readonly isOfMachines: boolean
 }
 
 /**
@@ -59,11 +74,16 @@ export function formatFields(json: unknown, said = ''): string {
   })
   const sorted = fresh.toSorted((a, b) => a.rank - b.rank)
   const people = sorted.filter(({ rank }) => rank < lowest)
-  const shown =
-    sorted.length > maxLines && people.length > 0 ? people.slice(0, maxLines) : sorted.slice(0, maxLines)
-  const left = fresh.length - shown.length
+  const isLong = people.length > 0 && sorted.length > fewLines
+  const meant = isLong ? sorted.filter(one => one.rank < lowest || !one.isOfMachines) : sorted
+  const shown = meant.length > maxLines && people.length > 0 ? people : meant
+  const [head] = said.trim()
+    ? []
+    : fresh.filter(one => one.head < heads.length).sort((a, b) => a.head - b.head)
+  const lines = [...(head ? [head] : []), ...shown.filter(one => one !== head)].slice(0, maxLines)
+  const left = fresh.length - lines.length
   return [
-    ...shown.map(({ path, text }) => (path ? `${path}: ${text}` : text)),
+    ...lines.map(one => (one.path && one !== head ? `${one.path}: ${one.text}` : one.text)),
     ...(left > 0 ? [`… and ${left} other ${left === 1 ? 'field' : 'fields'}`] : []),
   ].join('\n')
 }
@@ -73,7 +93,9 @@ function addLeaves(value: unknown, path: string, key: string, depth: number, lea
   const isNested = typeof value === 'object'
   if (isNested && depth < maxDepth) {
     const isList = Array.isArray(value)
-    for (const name in value) {
+    // What changed comes before what it was.
+    const names = Object.keys(value).sort((a, b) => Number(a === 'before') - Number(b === 'before'))
+    for (const name of names) {
       const inner = isList ? `${path}[${name}]` : path ? `${path}.${name}` : name
       addLeaves((value as Record<string, unknown>)[name], inner, isList ? key : name, depth + 1, leaves)
     }
@@ -81,19 +103,32 @@ function addLeaves(value: unknown, path: string, key: string, depth: number, lea
   }
   const text = isNested ? '…' : `${value}`.trim()
   if (text === '') return
-  const rank = rankOf(key, text)
+  const words = wordsIn(key)
+  const rank = rankOf(key, words, text)
   leaves.push({
     path: cutMiddle(path, maxValueBytes),
     text: secretName.test(key) ? '***' : cutMiddle(text, rank < 2 ? maxWordsBytes : maxValueBytes),
     rank,
+    head: headOf(path, words, text),
+    isOfMachines: ofMachines.has(words.at(-1) ?? '') || machineValue.test(text) || machineAddress.test(key),
   })
 }
 
-function rankOf(key: string, text: string): number {
-  const words = key
+const wordsIn = (key: string): string[] =>
+  key
     .replace(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
     .toLowerCase()
     .split(/[^\p{L}\p{N}]+/u)
+
+function headOf(path: string, words: readonly string[], text: string): number {
+  const place = heads.indexOf(words.at(-1) ?? '')
+  // The name of something else than the news heads nothing.
+  const isName = heads[place] === 'name' && !nameOfNews.test(path)
+  if (place < 0 || isName || isWebAddress(text) || aboutOthers.test(path)) return heads.length
+  return place + (words.length > 1 ? 0.5 : 0)
+}
+
+function rankOf(key: string, words: readonly string[], text: string): number {
   const rank = ranks.get(words.at(-1) ?? '') ?? lowest
   return rank === lowest - 1 && (!isWebAddress(text) || machineAddress.test(key)) ? lowest : rank
 }

@@ -6,6 +6,7 @@ import { isObject } from '../../platform/fields.ts'
 import { checkShape } from '../body.ts'
 import { decodeBytes } from './bytes.ts'
 import { type FieldSources, findField, isTextName } from './names.ts'
+import { textAt } from './sent-notice.ts'
 
 type Bytes = Uint8Array<ArrayBuffer>
 type Parse = (text: string) => unknown
@@ -43,10 +44,12 @@ export async function readBodyForm(
   if (text === undefined) return { bytes }
   if (/^application\/x-www-form-urlencoded/i.test(type)) {
     const fields = bytes.length > maxFormBytes ? undefined : readFields(text, charset)
-    if (fields) return withPayload({ bytes, json: fields }, fields, parse)
+    if (fields) return ofForm({ bytes }, fields, parse)
   }
   const isMarked = /^application\/([\w.-]+\+)?json/i.test(type)
   const json = isMarked || /^\s*\{/.test(text) ? await parseJson(text, parse) : undefined
+  // What ntfy is given as a text is one.
+  if (textAt(json, 'topic') === '') await unfold(json, parse)
   return json === undefined ? { bytes, text } : { bytes, json }
 }
 
@@ -96,14 +99,41 @@ function readFields(text: string, charset: string | undefined): Record<string, s
   )
 }
 
-/** A form's field `payload` is JSON: so GitHub sends it, and programs that know Slack. */
-async function withPayload(
-  body: ReadBody,
-  { payload }: Record<string, string>,
-  parse: Parse,
-): Promise<ReadBody> {
-  const json = payload && (await parseJson(payload, parse))
-  return isObject(json) ? { ...body, json } : body
+/** Texts with JSON that are read in one body, and how deep they may lie. */
+const [mostUnfolded, deepestUnfolded] = [20, 6]
+
+/** Puts JSON in the place of texts that are an object, as AWS SNS sends its messages. */
+async function unfold(json: unknown, parse: Parse): Promise<void> {
+  const found = [...textsOfObjects(json, 0)].slice(0, mostUnfolded)
+  for (const { holder, key, text } of found) {
+    const inner = await parseJson(text, parse)
+    if (isObject(inner) && Object.keys(inner).length > 0) holder[key] = inner
+  }
+}
+
+interface FoundText {
+  readonly holder: Record<string, unknown>
+  readonly key: string
+  readonly text: string
+}
+
+function* textsOfObjects(value: unknown, depth: number): Generator<FoundText> {
+  if (typeof value !== 'object' || value === null || depth > deepestUnfolded) return
+  const holder = value as Record<string, unknown>
+  for (const [key, inner] of Object.entries(holder)) {
+    const text = typeof inner === 'string' ? inner.trim() : ''
+    if (text.startsWith('{') && text.endsWith('}')) yield { holder, key, text }
+    else yield* textsOfObjects(inner, depth + 1)
+  }
+}
+
+/** A form's field `payload`, or its only one, may be JSON: so GitHub, programs that know Slack, Plex and Uptime Kuma send it. */
+async function ofForm(body: ReadBody, texts: Record<string, string>, parse: Parse): Promise<ReadBody> {
+  const fields: Record<string, unknown> = { ...texts }
+  await unfold(fields, parse)
+  const [only, ...others] = Object.values(fields)
+  const whole = fields.payload ?? (others.length === 0 ? only : undefined)
+  return { ...body, json: isObject(whole) ? whole : fields }
 }
 
 /** Parsing more would block the process. */
@@ -135,5 +165,5 @@ async function readMultipart(bytes: Bytes, type: string, parse: Parse): Promise<
   for (const [key, value] of form)
     if (typeof value === 'string') fields[key] = value
     else files.push({ name: value.name, bytes: new Uint8Array(await value.arrayBuffer()) })
-  return withPayload({ bytes, json: fields, files }, fields, parse)
+  return ofForm({ bytes, files }, fields, parse)
 }

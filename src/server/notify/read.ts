@@ -82,7 +82,7 @@ function readTemplate(sources: FieldSources, json: unknown, { template }: About)
 const unshown = new Set(
   `topic channel username iconurl iconemoji avatarurl icon format parsemode mrkdwn linknames unfurllinks unfurlmedia
    parse tts allowedmentions threadts responsetype sound badge extras themecolor @type @context $schema msgtype at filename
-   sequenceid template token secret password key apikey appkey sendkey devicekey routingkey openid`.split(
+   sequenceid template messageid topicarn signatureversion signature signingcerturl unsubscribeurl token secret password key apikey appkey sendkey devicekey pushkey routingkey openid automaticallycopy`.split(
     /\s+/,
   ),
 )
@@ -150,7 +150,8 @@ function readWords(
   const chatKeys = chatKeysOf(fields)
   // The names that chat programs have for a text.
   const isChat = chatKeys.length > 0 || /^(text|content)$/.test(message?.key ?? '')
-  const plainOf = isChat ? plainText : (text: string) => text
+  // Datadog marks Markdown by lines of these signs.
+  const plainOf = isChat ? plainText : (text: string) => text.replace(/^%%%$/gm, '')
   const heading = plainOf(title?.text ?? '')
   const spoken = plain.trim() ? plain : plainOf(message?.text ?? '')
   const text = joinLines(spoken, ...chatKeys.flatMap(key => readChat(fields[key])))

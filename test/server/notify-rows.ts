@@ -1,0 +1,30 @@
+/** What a person reads of a body that a program sent. */
+import { parseLossless } from '../../src/ilink/lossless.ts'
+import type { SentNotice } from '../../src/operations/notices.ts'
+import { readBodyForm } from '../../src/server/notify/form.ts'
+import { readNotices } from '../../src/server/notify/read.ts'
+
+export interface Row {
+  body: unknown
+  headers?: Record<string, string>
+  query?: Record<string, string>
+  has: readonly string[]
+  hasNot?: readonly string[]
+  /** Further fields of the notice. */
+  notice?: object
+}
+
+/** Returns the notices of a body: JSON, unless it is a text or bytes. */
+export async function read({
+  body,
+  headers = {},
+  query = {},
+}: Pick<Row, 'body' | 'headers' | 'query'>): Promise<readonly SentNotice[]> {
+  const isRaw = typeof body === 'string' || body instanceof Uint8Array
+  const bytes = new Uint8Array(Buffer.from(isRaw ? (body as string) : JSON.stringify(body)))
+  const sources = {
+    headers: new Headers(isRaw ? headers : { 'content-type': 'application/json', ...headers }),
+    query,
+  }
+  return readNotices(sources, await readBodyForm(sources, bytes, parseLossless), {}, false).notices
+}
