@@ -66,6 +66,7 @@ function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
   const { people } = topic
   return (
     <section class="field">
+      <h3>{t('search.person')}</h3>
       {people.map(person => (
         <div key={person.user_id}>
           <p>

@@ -16,7 +16,7 @@ import {
 import type { LoginFlow } from '../model/login.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
 import { defaultSessionName, normalizeSessionName, sessionKeyOf } from '../model/session.ts'
-import { isTaken, normalizeTopicName } from '../model/topic-name.ts'
+import { readTopicName } from '../model/topic-name.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isVisible } from '../platform/escape-controls.ts'
 import { withoutUndefined } from '../platform/fields.ts'
@@ -80,9 +80,7 @@ export class Invitations {
   async add(by: Principal, input: NewInvitationInput): Promise<AddedInvitation> {
     const { clock, findUrl, invitations, listRunningAgents } = this.#ports
     const { uses = 1, agent, trusted = false, turns_per_day = defaultTurnsPerDay, inviter = by.name } = input
-    const topic = input.topic === undefined ? undefined : normalizeTopicName(input.topic)
-    if (topic !== undefined && isTaken(topic))
-      throw badArgument('topic', 'svc itself has an address of this name')
+    const topic = input.topic === undefined ? undefined : readTopicName(input.topic, 'topic')
     const created_at = clock.now()
     const { expires_at = created_at + defaultLifetimeMs } = input
     if (expires_at <= created_at) throw badArgument('expires_at', 'expected a time in the future')

@@ -2,7 +2,6 @@
 import { type Static, Type } from '@sinclair/typebox'
 import type { MediaContent } from './message.ts'
 import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
-import { topicLetter } from './topic-name.ts'
 
 /** From the least to the most urgent, as ntfy names them. */
 export const priorities = ['min', 'low', 'default', 'high', 'max'] as const
@@ -63,13 +62,13 @@ export interface TopicForDoor {
 }
 
 const PriorityShape = (description: string, more: object = {}) => oneOf(priorities, description, more)
-const name = Type.String({
-  minLength: 1,
-  maxLength: 64,
-  pattern: `^${topicLetter}+$`,
-  description: 'Name of the topic, as in its address: letters of any script, digits, "-" and "_".',
-  examples: ['home'],
-})
+const name = bounded(
+  64,
+  'Name of the topic, as in its address: letters of any script, digits, "-" and "_".',
+  {
+    examples: ['home'],
+  },
+)
 /** People of a topic, at most. */
 export const mostMembers = 20
 const people = (description: string, minItems = 1) =>

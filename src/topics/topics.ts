@@ -15,7 +15,7 @@ import {
   type TopicForDoor,
   type TopicState,
 } from '../model/topic.ts'
-import { isTaken, normalizeTopicName } from '../model/topic-name.ts'
+import { normalizeTopicName, readTopicName } from '../model/topic-name.ts'
 import { nameKeyOf } from '../model/user-name.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Runtime } from '../platform/runtime.ts'
@@ -109,8 +109,7 @@ export class Topics {
 
   /** Makes a topic. @throws SvcError `invalid_arguments`, `not_connected`, `session_not_found` */
   async add(by: Principal, { name: typed, session, to, ...settings }: NewTopicInput): Promise<Topic> {
-    const name = normalizeTopicName(typed)
-    if (isTaken(name)) throw badArgument('name', 'svc itself has an address of this name')
+    const name = readTopicName(typed, 'name')
     await this.#ports.topics.add({
       ...changedBy({ ...defaultTopicSettings }, settings),
       people: await this.#findPeople(to, session),

@@ -57,7 +57,7 @@ describe.skipIf(!hasBrowser)('topics', () => {
     // Its detail opens, with the address to paste.
     await dialog.getByText('http://127.0.0.1:8000/notify/home', { exact: true }).waitFor()
     expect(await topics.list(owner)).toMatchObject([
-      { name: 'home', user_id: panel.bots.get('default')!.user_id, answers: 5 },
+      { name: 'home', people: [{ user_id: panel.bots.get('default')!.user_id }], answers: 5 },
     ])
 
     await hand.press(button(t('topics.change')))
@@ -79,10 +79,22 @@ describe.skipIf(!hasBrowser)('topics', () => {
     await dialog.last().getByText(t('topics.secret_kept')).waitFor({ state: 'detached' })
     expect(await topics.list(owner)).toMatchObject([{ ...changed, template: '{{ .title }}\n{{ .state }}' }])
 
-    await topics.accept(createDirectCall(), 'home', [{ text: 'the disk is full', priority: 'low' }])
+    const unread = { template: true, severity: 'hgih' } as const
+    await topics.accept(createDirectCall(), 'home', [{ text: 'the disk is full', priority: 'low', unread }])
     await dialog.getByText('the disk is full').waitFor()
     await dialog.getByText(t('topics.low'), { exact: true }).waitFor()
+    await dialog.getByText(t('topics.unknown_words'), { exact: true }).waitFor()
+    await dialog.getByText('hgih').waitFor()
     await isForAll('what waits')
+    // Another person, and out again.
+    await topics.change(owner, { topic: 'home', add: ['dAd@im.wechat'] })
+    await page.reload()
+    await dialog.getByText('dAd').first().waitFor()
+    await isForAll('two people')
+    await hand.press(dialog.getByRole('button', { name: t('topics.leave'), exact: true }).last())
+    await hand.press(page.getByRole('alertdialog').getByRole('button', { name: t('topics.leave') }))
+    await dialog.getByText('dAd').first().waitFor({ state: 'detached' })
+    expect((await topics.list(owner))[0]!.people).toHaveLength(1)
 
     await hand.press(button(t('topics.key')))
     await dialog.getByText(t('access.first_about')).waitFor()

@@ -42,7 +42,7 @@ export async function withFullPanel(): Promise<FullPanel> {
   const url = `http://127.0.0.1:${freePort()}/automation/${'workflows/'.repeat(9)}incoming`
   const failing = await webhooks.add(owner, { url, allow_private: true, headers: { 'X-Key': 'hush' } })
   await keys.add({ name: '值班同事', can: ['operate'], expires_at: Date.now() + 2 * 86_400_000 }, owner)
-  await topics.add(owner, { name: 'monitoring-of-the-northern-branch', to: user })
+  await topics.add(owner, { name: 'monitoring-of-the-northern-branch', to: [user] })
   await invitations.add(owner, { name: 'colleagues-of-the-northern-branch', uses: 5 })
 
   const { key } = await keys.add({ name: 'n8n-production-workflow-draft-bot', can: ['draft'] }, owner)

@@ -172,3 +172,89 @@ test('a text that no message can hold is a file, too', async () => {
   const gap = /\n\[[^\]]*\]\n/.exec(kept!.text)![0]
   expect(kept!.text.length - gap.length + missing).toBe(text.length)
 })
+
+test('a key that is made again under its name by the same maker is the same sender; the owner and the panel end all', async () => {
+  await using s = await setUp()
+  const grant = { rights: ['notify'] as Right[], topics: ['home'] }
+  const key: Principal = { kind: 'key', id: 'k1', name: 'server', grant }
+  const say = async (by: Principal, notice: Partial<Notice> = {}) => {
+    const said = { text: 'disk full', priority: 'default' as const, fingerprint: 'disk', ...notice }
+    return (await s.topics.accept(createDirectCall({ by }), 'home', [said]))[0]!.id
+  }
+  const first = await say(key)
+  expect(await say({ ...key, id: 'k2' })).toBe(first)
+  const others: Principal[] = [
+    { ...key, name: 'other' },
+    { ...key, maker: 'k9' },
+    { kind: 'open', id: 'home', grant },
+  ]
+  const ids = [first, ...(await Promise.all(others.map(by => say(by))))]
+  expect(new Set(ids).size).toBe(4)
+  const waiting = async () =>
+    (await s.topics.show(owner, 'home')).notices.filter(({ name }) => name === 'disk full').length
+  await say(others[0]!, { resolved: true })
+  expect(await waiting()).toBe(3)
+  const panel: Principal = { kind: 'panel', id: 'k3', name: 'operator', grant }
+  await say(panel, { resolved: true })
+  expect(await waiting()).toBe(0)
+})
+
+test('people are added, taken out and given hours of their own by name, also with a closed account', async () => {
+  await using s = await setUp()
+  const { topics } = s
+  await s.store.join('home', [{ session: 'd', user_id: 'dAd@im.wechat' }])
+  const dad = 'dAd@im.wechat'
+  const peopleOf = async () => (await topics.show(owner, 'home')).people
+  expect(await peopleOf()).toMatchObject([{ connected: false }, { user_id: dad, connected: false }])
+  await topics.change(owner, { topic: 'home', user: dad, quiet: '22:00-06:00', answers: 2 })
+  expect((await peopleOf())[1]).toMatchObject({ quiet: '22:00-06:00', answers: 2 })
+  await topics.change(owner, { topic: 'home', user: dad, quiet: '' })
+  expect((await peopleOf())[1]).not.toHaveProperty('quiet')
+  for (const wrong of [
+    { user: 'nobody', quiet: '' },
+    { user: dad, digest: true },
+    { remove: ['nobody'] },
+    { remove: [dad, 'mUm@im.wechat'] },
+    { user: dad, zone: 'Moon/Base' },
+  ])
+    expect(await failure(topics.change(owner, { topic: 'home', ...wrong }))).toMatchObject({
+      code: 'invalid_arguments',
+    })
+  await topics.change(owner, { topic: 'home', remove: [dad] })
+  expect(await peopleOf()).toHaveLength(1)
+})
+
+test('where nothing runs, nothing is said to gather or to be on its way', async () => {
+  const t = await openSqlite()
+  await using _ = t
+  const ports = {
+    topics: t.store.topics,
+    findRight: async () => ({ remaining: 10 }),
+    isRunning: async () => false,
+    findChat: async () => ({ session: 's', user_id: 'mUm@im.wechat' }),
+    keepFile: async () => ({ kind: 'file', upload_id: 'kept' }) as const,
+  }
+  const topics = new Topics(ports, runtimeOf({ clock: t.clock }))
+  await topics.add(owner, { name: '家', to: ['Mum'] })
+  await topics.accept(createDirectCall(), '家', said)
+  expect((await topics.show(owner, '家')).notices).toMatchObject([{ state: 'waiting', why: 'not_running' }])
+  const [{ version } = { version: 0 }] = await t.store.topics.listPersons()
+  const { notices } = await t.store.topics.read({ session: 's', user_id: 'mUm@im.wechat' })
+  const bulletin = {
+    session: 's',
+    user_id: 'mUm@im.wechat',
+    id: 'b',
+    text: '',
+    media: [],
+    answers: 1,
+    priority: 'high' as const,
+  }
+  const ids = notices.map(({ id }) => id)
+  await t.store.topics.claim({ ...bulletin, notices: ids, missed: {}, names: {}, doubts: [] }, version)
+  expect((await topics.show(owner, '家')).notices).toMatchObject([{ state: 'waiting', why: 'not_running' }])
+  for (const name of ['a b', '', '家\u200b', 'x'.repeat(65), 'notify'])
+    expect([name, await failure(topics.add(owner, { name, to: ['Mum'] }))]).toMatchObject([
+      name,
+      { code: 'invalid_arguments' },
+    ])
+})
