@@ -58,3 +58,14 @@ export const noSql: Sql = constantSql('')
 /** Joins parts of a statement. */
 export const joinSql = (parts: readonly Sql[], separator = ', '): Sql =>
   parts.reduce((all, part, nth) => (nth === 0 ? part : sql`${all}${constantSql(separator)}${part}`), noSql)
+
+type Columns = Readonly<Record<string, SqlParameter | Sql>>
+
+/** The end of an INSERT of a row. The names of its columns are constants of the program. */
+export const insertedColumns = (row: Columns): Sql =>
+  sql`(${constantSql(Object.keys(row).join(', '))})
+    VALUES (${joinSql(Object.values(row).map(value => sql`${value}`))})`
+
+/** What follows SET in an UPDATE. */
+export const changedColumns = (row: Columns): Sql =>
+  joinSql(Object.entries(row).map(([name, value]) => sql`${constantSql(name)} = ${value}`))

@@ -246,18 +246,12 @@ const unknownPathError = ({ hint }: SvcError) =>
 const ntfyAccount = {
   username: '*',
   role: 'user',
-  stats: {
-    messages: 0,
-    messages_remaining: 0,
-    emails: 0,
-    emails_remaining: 0,
-    calls: 0,
-    calls_remaining: 0,
-    reservations: 0,
-    reservations_remaining: 0,
-    attachment_total_size: 0,
-    attachment_total_size_remaining: 0,
-  },
+  stats: Object.fromEntries(
+    'messages emails calls reservations attachment_total_size'
+      .split(' ')
+      .flatMap(name => [name, `${name}_remaining`])
+      .map(name => [name, 0]),
+  ),
 }
 
 const errors: readonly ErrorCode[] = [

@@ -2,7 +2,7 @@
 import type { Notice } from '../../model/topic.ts'
 import { changeApart, doneApart, type RowFailure, settingAside } from '../../platform/apart.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
-import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import { changedColumns, constantSql, insertedColumns, type Sql, sql } from '../../platform/sql.ts'
 import {
   type Noun,
   type NounContext,
@@ -111,18 +111,12 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
 
   /** Returns the statement that stores a notice after it came. */
   const save = ({ id: member, user_id: peer }: TopicMember, { id, mark, row, sender }: Known): Sql => {
-    const { bulletin, click, count, expires_at, last_at, media, name, priority, received_at, reported } = row
-    const { resolved, size, state, tags, text, title } = row
+    const { expires_at, state } = row
     const until = state === 'over' ? rememberedUntil(mark, expires_at, clock.now()) : expires_at
+    const columns = { ...row, expires_at: until }
     return id === undefined
-      ? sql`INSERT INTO notice (member, peer, mark, sender, name, title, text, priority, tags, click, media, size, count,
-            reported, received_at, last_at, expires_at, state, resolved)
-          VALUES (${member}, ${peer}, ${mark}, ${sender}, ${name}, ${title}, ${text}, ${priority}, ${tags}, ${click},
-            ${media}, ${size}, ${count}, ${reported}, ${received_at}, ${last_at}, ${until}, ${state}, ${resolved})`
-      : sql`UPDATE notice SET name = ${name}, title = ${title}, text = ${text}, priority = ${priority}, tags = ${tags},
-          click = ${click}, media = ${media}, size = ${size}, count = ${count}, reported = ${reported},
-          received_at = ${received_at}, last_at = ${last_at}, expires_at = ${until}, state = ${state},
-          resolved = ${resolved}, bulletin = ${bulletin} WHERE id = ${id}`
+      ? sql`INSERT INTO notice ${insertedColumns({ member, peer, mark, sender, ...columns })}`
+      : sql`UPDATE notice SET ${changedColumns(columns)} WHERE id = ${id}`
   }
 
   /**

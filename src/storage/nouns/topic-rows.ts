@@ -1,6 +1,6 @@
 /** Rows of topics and of their people. Who changes both locks topics first, then members, each in the order of their ids. */
 import { mostMembers, type Priority } from '../../model/topic.ts'
-import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, insertedColumns, type Sql, sql } from '../../platform/sql.ts'
 import { type NounContext, type Routine, readAll } from '../routine.ts'
 import { levelOf, noneMissed, priorityOf } from '../rules/notices.ts'
 import { changeSecrets, storeTables } from '../table-list.ts'
@@ -46,19 +46,18 @@ export const settingColumns = (
   name: string,
   settings: TopicSettings,
 ) => {
-  const { answers, attach_private, digest, keep_ms, max_priority, min_priority, priorities, quiet } = settings
-  const { secret, template, zone } = settings
+  const { answers, keep_ms, priorities, quiet, template, zone } = settings
   return {
     quiet,
     zone,
     answers,
     keep_ms,
     template,
-    secret: changeSecrets(table, { name, secret }, sealer.seal).secret,
-    min_priority: levelOf(min_priority),
-    max_priority: levelOf(max_priority),
-    digest: Number(digest),
-    attach_private: Number(attach_private),
+    secret: changeSecrets(table, { name, secret: settings.secret }, sealer.seal).secret,
+    min_priority: levelOf(settings.min_priority),
+    max_priority: levelOf(settings.max_priority),
+    digest: Number(settings.digest),
+    attach_private: Number(settings.attach_private),
     priorities: priorities && JSON.stringify(priorities),
   }
 }
@@ -68,12 +67,8 @@ export function insertTopic(
   context: Pick<NounContext, 'sealer'>,
   { created_at, made_by, name, people: _, ...settings }: NewTopic,
 ): Sql {
-  const row = settingColumns(context, name, settings)
-  return sql`INSERT INTO topic (name, min_priority, max_priority, quiet, zone, digest, answers, keep_ms, template, secret,
-      priorities, attach_private, made_by, created_at)
-    VALUES (${name}, ${row.min_priority}, ${row.max_priority}, ${row.quiet}, ${row.zone}, ${row.digest}, ${row.answers},
-      ${row.keep_ms}, ${row.template}, ${row.secret}, ${row.priorities}, ${row.attach_private}, ${made_by}, ${created_at})
-    ON CONFLICT (name) DO NOTHING`
+  const row = { name, ...settingColumns(context, name, settings), made_by, created_at }
+  return sql`INSERT INTO topic ${insertedColumns(row)} ON CONFLICT (name) DO NOTHING`
 }
 
 /** Returns the statement that adds a person to a topic, unless it is full or has the person. @param session SQL for its key */

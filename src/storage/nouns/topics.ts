@@ -2,7 +2,7 @@
 import { badArgument } from '../../model/error.ts'
 import { shares } from '../../model/shares.ts'
 import { mostMembers } from '../../model/topic.ts'
-import { type Sql, sql } from '../../platform/sql.ts'
+import { changedColumns, type Sql, sql } from '../../platform/sql.ts'
 import {
   changes,
   type Noun,
@@ -69,21 +69,16 @@ const createTopics = (context: NounContext): Noun<TopicVerbs> => {
       },
 
       change(name, settings) {
-        const row = settingColumns(context, name, settings)
+        const row = { ...settingColumns(context, name, settings), unread: '{}' }
         return changes(
           ...dialect.lock(sql`SELECT FROM topic WHERE name = ${name}`),
           ...raise(context, sql`topic IN (SELECT id FROM topic WHERE name = ${name})`),
-          sql`UPDATE topic SET min_priority = ${row.min_priority}, max_priority = ${row.max_priority},
-            quiet = ${row.quiet}, zone = ${row.zone}, digest = ${row.digest}, answers = ${row.answers},
-            keep_ms = ${row.keep_ms}, template = ${row.template}, secret = ${row.secret},
-            priorities = ${row.priorities}, attach_private = ${row.attach_private}, unread = '{}',
-            revision = revision + 1
-            WHERE name = ${name} RETURNING id`,
+          sql`UPDATE topic SET ${changedColumns(row)}, revision = revision + 1 WHERE name = ${name} RETURNING id`,
         )
       },
 
       changeOwn: (name, user, { answers, quiet, zone }) =>
-        changes(sql`UPDATE topic_member SET quiet = ${quiet}, zone = ${zone}, answers = ${answers}, revision = revision + 1
+        changes(sql`UPDATE topic_member SET ${changedColumns({ answers, quiet, zone })}, revision = revision + 1
           WHERE peer = ${user} AND topic IN (SELECT id FROM topic WHERE name = ${name}) RETURNING id`),
 
       *join(name, people) {
