@@ -106,6 +106,20 @@ describe('beside a running service', () => {
     expect((await run([...acknowledging, `${id}`])).stderr).not.toContain('--ack')
   })
 
+  test('notify says what a pipe holds, and nothing for an empty one', async () => {
+    await run(['topic', 'add', 'piped', '--to', user])
+    const state = () => json('topic', 'show', 'piped')
+    expect(await run(['notify', 'piped'], { stdin: '' })).toMatchObject({ status: 2, stdout: '' })
+    expect((await state()).notices).toEqual([])
+    expect(await run(['notify', 'piped', '--priority', 'min'], { stdin: 'disk 95 %\n' })).toEqual({
+      status: 0,
+      stdout: '',
+      stderr: '',
+    })
+    expect((await state()).notices).toMatchObject([{ name: 'disk 95 %', user_id: expect.any(String) }])
+    await run(['topic', 'remove', 'piped', '--yes'])
+  })
+
   test('send answers with text, with - from stdin, and with several files in the order given', async () => {
     await said('send me something')
     await writeFile(join(home, 'cat.png'), Buffer.from('iVBORw0KGgo=', 'base64'))

@@ -99,6 +99,35 @@ test('a log of some kilobytes goes whole, and of several the beginning and the e
   for (const part of ['line 0 of the log', 'FATAL: backup failed', 'left out']) expect(text).toContain(part)
 })
 
+test('tags that name emojis are shown as these, the others as words', async () => {
+  await using s = await setUp()
+  await s.say({ title: 'Door', text: 'open', tags: ['bell', 'garden'], priority: 'high' })
+  await s.pass(2)
+  const { text = '' } = s.sent.at(-1)!
+  expect([text.includes('🔔 Door'), text.includes('#garden'), text.includes('bell')]).toEqual([
+    true,
+    true,
+    false,
+  ])
+})
+
+test('each person of a topic gets it by the own account; a closed one holds up no other', async () => {
+  await using s = await setUp()
+  await s.t.store.topics.join('home', [{ session: 'd', user_id: 'dAd@im.wechat' }])
+  s.answers(({ to }) =>
+    to === 'dAd@im.wechat' ? new SvcError('window_closed', 'closed') : { status: 'accepted' },
+  )
+  await s.say({ text: 'hello', priority: 'high' })
+  await s.pass(3)
+  expect(s.sent.map(({ session, to }) => [session, to])).toEqual([['s', user_id]])
+  const { notices, people } = await s.topics.show(owner, 'home')
+  expect(notices.map(one => one.user_id)).toEqual(['dAd@im.wechat'])
+  expect(people.map(({ waiting }) => waiting)).toEqual([0, 1])
+  s.answers(() => ({ status: 'accepted' }))
+  await s.pass(40)
+  expect(s.sent.map(({ session, to }) => [session, to]).slice(1)).toEqual([['d', 'dAd@im.wechat']])
+})
+
 test('a storm of 1,000 alerts in a minute costs 3 answers, and each is told by name or count', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, text } = s
