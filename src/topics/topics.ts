@@ -8,6 +8,7 @@ import { formatPrincipal, type Principal } from '../model/principal.ts'
 import {
   type AcceptedNotice,
   longestNotice,
+  mostMembers,
   type NewTopicInput,
   type Notice,
   type Topic,
@@ -46,6 +47,8 @@ export interface TopicPorts extends Pick<BulletinPorts, 'findRight'> {
 
 /** Maximum number of notices of one call. */
 export const mostNotices = 1000
+/** Each is a row for each person: more would block the process. */
+const storedAtOnce = 50
 const mostShown = 100
 /** Topics that an error names. */
 const mostNamed = 20
@@ -76,8 +79,13 @@ export class Topics {
     const received_at = this.#runtime.clock.now()
     const staged: Notice[] = []
     for (const notice of notices) staged.push(await this.#stage(notice, call))
-    const accepted = notices.length === 0 ? [] : await this.#ports.topics.accept(topic, staged, senderOf(by))
-    if (!accepted) throw await this.#unknown(by)
+    const accepted: { id: string; expires_at: number }[] = []
+    for (let at = 0; at < staged.length; at += storedAtOnce) {
+      const some = staged.slice(at, at + storedAtOnce)
+      const stored = await this.#ports.topics.accept(topic, some, senderOf(by))
+      if (!stored) throw await this.#unknown(by)
+      accepted.push(...stored)
+    }
     return accepted.map(({ expires_at, id }) => ({ id, topic, received_at, expires_at }))
   }
 
@@ -169,7 +177,10 @@ export class Topics {
     const found = await this.#find(topic)
     const leaving = (remove ?? []).map(who => findMember(found, who, 'remove').user_id)
     const joining = await this.#findPeople(add ?? [], undefined)
-    if (found.people.every(({ user_id }) => leaving.includes(user_id)) && joining.length === 0)
+    const left = found.people.map(({ user_id }) => user_id).filter(id => !leaving.includes(id))
+    const people = new Set([...left, ...joining.map(({ user_id }) => user_id)])
+    if (people.size > mostMembers) throw badArgument('add', `a topic has at most ${mostMembers} people`)
+    if (people.size === 0)
       throw badArgument('remove', 'a topic has at least one person', { hint: 'Remove the topic instead.' })
     const settings = user === undefined ? changedBy(found, change) : undefined
     const own = user === undefined ? undefined : changedOwn(findMember(found, user, 'user'), change)

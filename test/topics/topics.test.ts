@@ -220,8 +220,15 @@ test('people are added, taken out and given hours of their own by name, also wit
     expect(await failure(topics.change(owner, { topic: 'home', ...wrong }))).toMatchObject({
       code: 'invalid_arguments',
     })
-  await topics.change(owner, { topic: 'home', remove: [dad] })
-  expect(await peopleOf()).toHaveLength(1)
+  const many = Array.from({ length: 18 }, (_, nth) => ({ session: 's', user_id: `u${nth}@im.wechat` }))
+  await s.store.join('home', many)
+  // The one who is found is among them already, so nobody leaves for a refused change.
+  await s.store.leave({ name: 'home', users: ['mUm@im.wechat'] })
+  await s.store.join('home', [{ session: 's', user_id: 'last@im.wechat' }])
+  expect(await failure(topics.change(owner, { topic: 'home', add: ['Mum'] }))).toMatchObject({ field: 'add' })
+  await topics.change(owner, { topic: 'home', add: ['Mum'], remove: [dad] })
+  expect((await peopleOf()).map(({ user_id }) => user_id)).not.toContain(dad)
+  expect(await peopleOf()).toHaveLength(20)
 })
 
 test('where nothing runs, nothing is said to gather or to be on its way', async () => {
