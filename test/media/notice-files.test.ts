@@ -42,13 +42,14 @@ async function setUp({ clock, storage, store }: Opened) {
   const topics = new Topics(
     {
       topics: store.topics,
+      isRunning: async () => true,
       findRight: async () => undefined,
       findChat: async () => ({ session: 's', user_id: 'u' }),
       keepFile: () => Promise.reject(new Error('no text is long')),
     },
     runtime,
   )
-  await topics.add({ kind: 'owner' }, { name: 'home', to: 'Mum' })
+  await topics.add({ kind: 'owner' }, { name: 'home', to: ['Mum'] })
   const accept = (more: object) =>
     uploads.accept({ body: new Blob(['x']).stream(), size: 1, file_name: 'a.jpg', ...more }, never)
   const snap = async (nth: number) => {

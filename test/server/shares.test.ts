@@ -172,7 +172,7 @@ const attacks: Record<keyof typeof shares, () => Promise<void>> = {
   async topics() {
     await using t = await withKeys()
     const to = t.bots.get('default')!.user_id
-    const add = (by: Principal, nth: number) => t.gateway.topics.add(by, { name: `t${nth}`, to })
+    const add = (by: Principal, nth: number) => t.gateway.topics.add(by, { name: `t${nth}`, to: [to] })
     await refuse(add, shares.topics)(t)
   },
   async invitations() {
