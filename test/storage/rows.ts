@@ -20,7 +20,18 @@ export const part = (id: number, of: number) => ({
   ...{ id, entry: of, lane: 1, kind: 'text', msg_type: 'TEXT', status: 'accepted', text: '', raw: '' },
 })
 export const notice = (id: number, state: string, expires_at: number) => ({
-  ...{ id, member: 1, peer: 'u', mark: `t${id}`, sender: '', name: '', text: '', priority: 3, size: 0, count: 1 },
+  ...{
+    id,
+    member: 1,
+    peer: 'u',
+    mark: `t${id}`,
+    sender: '',
+    name: '',
+    text: '',
+    priority: 3,
+    size: 0,
+    count: 1,
+  },
   ...{ reported: 1, received_at: 1, last_at: 1, expires_at, state, resolved: 0 },
 })
 export const bulletin = (id: string, created_at: number) => ({
