@@ -8,10 +8,10 @@ import { outbox, questions, useOutbox, useQuestions } from './answers.ts'
 import { onSignedOut } from './api.ts'
 import { listenAgain } from './follow.ts'
 import { language, type TextKey, t } from './i18n.ts'
-import { online, signedOut, status, storeFails, unread } from './live.ts'
+import { nameOf, online, signedOut, status, storeFails, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
-import { searchNow } from './place.ts'
+import { searchNow, usePlace } from './place.ts'
 import { may, mayApprove, me, rightName } from './rights.ts'
 import { base, navigate } from './service-urls.ts'
 import { Boundary } from './ui/boundary.tsx'
@@ -66,15 +66,11 @@ function Shell() {
   const [path] = useLocation()
   const [, first] = path.split('/')
   const place = places.find(one => one.path === `/${first}`)
-  const name = t(place?.text ?? 'missing.title')
-  const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
-  useEffect(() => {
-    document.title = `${waiting}${name} · svc`
-  }, [name, waiting])
   const showsKeys = useSignal(false)
   useKeys(set(showsKeys, true))
   return (
     <div class="shell">
+      <Title text={place?.text ?? 'missing.title'} />
       <a class="button primary skip" href="#main">
         {t('nav.skip')}
       </a>
@@ -116,9 +112,22 @@ function Shell() {
   )
 }
 
+/** The title of the window: the contact whose chat is open, or the page. */
+function Title({ text }: { text: TextKey }) {
+  const { session, userId } = usePlace()
+  const isChat = text === 'nav.conversations' && userId !== ''
+  const name = isChat ? (nameOf(session, userId) ?? userId) : t(text)
+  const waiting = unread.value > 0 ? `(${unreadText(unread.value)}) ` : ''
+  useEffect(() => {
+    document.title = `${waiting}${name} · svc`
+  }, [name, waiting])
+  return null
+}
+
 /** The links to the pages. On a phone the last ones are behind a button. */
 function Places({ path }: { path: string }) {
   useOutbox()
+  useQuestions()
   const shown = places.filter(({ right }) => right === undefined || may(right) || !me.value)
   const bar = shown.length > inBar ? inBar - 1 : shown.length
   const isRest = shown.slice(bar).some(({ path: to }) => isAt(path, to))
@@ -187,7 +196,6 @@ function Approvals() {
 
 /** The number of questions that agents ask. */
 function Questions() {
-  useQuestions()
   return <Count of={questions.value?.length ?? 0} text="nav.questions" />
 }
 

@@ -127,11 +127,11 @@ const steps = [
   ['minute', 60_000],
 ] as const
 
-/** 3 minutes ago; in 5 hours. */
+/** 3 minutes ago; in 5 hours. To the nearest; `whole` says it exactly. */
 export function relative(at: number): string {
   const apart = at - now.value
   const [unit, length] = steps.find(([, ms]) => Math.abs(apart) >= ms) ?? (['minute', 60_000] as const)
-  return fromNow(Math.trunc(apart / length), unit)
+  return fromNow(Math.round(apart / length), unit)
 }
 
 /** For past times: just now; 3 minutes ago. */

@@ -45,7 +45,9 @@ export function KeyDetail({ item, onAsk, onClose }: DetailProps) {
     >
       <State {...statusLooks[status]} />
       {rotating_until !== undefined && (
-        <p class="notice small">{t('access.rotating', { when: relative(rotating_until) })}</p>
+        <p class="notice small" title={whole(rotating_until)}>
+          {t('access.rotating', { when: relative(rotating_until) })}
+        </p>
       )}
       <May item={item} />
       <Facts item={item} />

@@ -2,8 +2,7 @@
 import type { Signal } from '@preact/signals'
 import type { OutboxEntry } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
-import { nameOf } from '../live.ts'
-import { AccountDot, accountsInView } from '../sessions/colour.tsx'
+import { nameOf, sessions } from '../live.ts'
 import { Link } from '../ui/link.tsx'
 import { ShortTime } from '../ui/marks.tsx'
 import { rove } from '../ui/rows.tsx'
@@ -56,13 +55,11 @@ function Line({ entry, href, isOpen }: { entry: OutboxEntry; href: string; isOpe
   const right = rightOf(session, to_user)
   return (
     <Link class="row-link" href={href} {...(isOpen && { 'aria-current': 'true' as const })}>
-      <span class="avatar-place">
-        <Avatar session={session} id={to_user} small />
-        {accountsInView().length > 1 && <AccountDot name={session} />}
-      </span>
+      <Avatar session={session} id={to_user} small />
       <span class="two">
         <span class="upper">
           <Who session={session} id={to_user} />
+          {(sessions.value?.length ?? 0) > 1 && <span class="session-tag cut">{session}</span>}
           <ShortTime at={created_at} />
         </span>
         <span class="lower soft small">

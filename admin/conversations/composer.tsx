@@ -23,6 +23,7 @@ const reasons: Readonly<Record<Exclude<Right['kind'], 'open'>, TextKey>> = {
   expired: 'composer.expired',
   damaged: 'composer.damaged',
   gone: 'composer.gone',
+  unknown: 'composer.unknown',
 }
 
 /** What the composer allows now, and what it says above the field. */

@@ -52,7 +52,7 @@ export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProp
         </button>
         {filtering && <Filters filter={filter} onChange={narrow} />}
       </search>
-      {!isNarrowed && !filtering && <ListTabs place={place} />}
+      {!isNarrowed && <ListTabs place={place} />}
       {!filtering && (
         <ul class="list-chips" aria-label={t('search.account')}>
           <Accounts place={place} />

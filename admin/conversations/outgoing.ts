@@ -89,11 +89,14 @@ export class Desk {
     for (const { abort } of this.outgoing.value.flatMap(({ files }) => files)) abort.abort()
   }
 
+  /** Whether it is sent without asking once the service is back. */
+  sendsOn = ({ at, error, key }: Outgoing): boolean =>
+    isUnanswered(error.value) && timeNow() - at <= sendOnMs && !this.#sentOn.has(key)
+
   /** When the service is back, resends unanswered messages. The same key prevents a double send. */
   async #sendUnanswered(): Promise<void> {
     for (const one of this.outgoing.value) {
-      if (!isUnanswered(one.error.value) || timeNow() - one.at > sendOnMs || this.#sentOn.has(one.key))
-        continue
+      if (!this.sendsOn(one)) continue
       this.#sentOn.add(one.key)
       const isWanted = await isKept(this.session, this.userId, one.key)
       // Another tab has sent or discarded it.

@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks'
 import type { ApiError, Message } from '../api.ts'
 import { errorText, ownWords } from '../errors.ts'
 import { gap, t } from '../i18n.ts'
+import { online } from '../live.ts'
 import { day } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
@@ -79,6 +80,19 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
     return <progress class="on-its-way" value={share} aria-label={t('composer.uploading')} />
   }
   const error = one.error.value
+  const drop = (
+    <button type="button" class="link" onClick={() => desk.drop(one)}>
+      {t('chat.discard')}
+    </button>
+  )
+  if (!online.value && desk.sendsOn(one)) {
+    return (
+      <p class="note queued small" role="status">
+        <span>{t('delivery.offline_note')}</span>
+        {drop}
+      </p>
+    )
+  }
   const { title, hint } = errorText(error)
   const { code = '', message = '', details } = error as Partial<ApiError>
   const words = ownWords(code, message, details?.quote)
@@ -100,9 +114,7 @@ function OnItsWay({ one, desk }: { one: Outgoing; desk: Desk }) {
           again={t('action.retry')}
           onAgain={queue => (queue ? desk.queue(one) : desk.retry(one))}
         />
-        <button type="button" class="link" onClick={() => desk.drop(one)}>
-          {t('chat.discard')}
-        </button>
+        {drop}
       </span>
     </div>
   )

@@ -8,6 +8,8 @@ import { tell, tellBegun, tellError } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 import type { Matter } from './row.tsx'
 
+export const askBackups = () => call('backups', {})
+
 interface BackupsProps {
   status: Answer<'backups'>
   /** Called after a backup. */
@@ -59,7 +61,7 @@ export const backupTrouble = (
 
 const toast = { id: 'backup' }
 
-function BackUpNow({ onChange }: Pick<BackupsProps, 'onChange'>) {
+export function BackUpNow({ onChange }: Pick<BackupsProps, 'onChange'>) {
   const { busy, work } = useWork(error => tellError(error, toast))
   const make = async () => {
     tellBegun(t('backups.making'), toast)

@@ -2,13 +2,12 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { outbox, seesOutbox, useAnswer } from '../answers.ts'
-import { call } from '../api.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
 import { Activity } from '../overview/activity.tsx'
 import { Attention } from '../overview/attention.tsx'
-import { Backups } from '../overview/backups.tsx'
+import { askBackups, Backups } from '../overview/backups.tsx'
 import { concernsOf, isToDo } from '../overview/concerns.ts'
 import { Recent } from '../overview/recent.tsx'
 import { type Judgement, sentenceOf } from '../overview/sentence.ts'
@@ -94,7 +93,6 @@ const Sandbox = () => (
 )
 
 const noEndpoints = async () => []
-const askBackups = () => call('backups', {})
 const noBackups: typeof askBackups = async () => ({})
 const isAnswered = ({ value, error }: ReturnType<typeof useAnswer>) =>
   value.value !== undefined || error.value !== undefined

@@ -5,6 +5,7 @@ import { useLocation } from 'wouter-preact'
 import { Nodes } from '../cluster/nodes.tsx'
 import { type TextKey, t } from '../i18n.ts'
 import { isOwner, may } from '../rights.ts'
+import { BackupSettings } from '../settings/backups.tsx'
 import { Browser } from '../settings/browser.tsx'
 import { Programs } from '../settings/programs.tsx'
 import { Retention, Service } from '../settings/service.tsx'
@@ -25,6 +26,7 @@ const groups: readonly Group[] = [
   { id: 'browser', text: 'settings.browser', Content: Browser },
   { id: 'programs', text: 'settings.programs', Content: Programs },
   { id: 'messages', text: 'settings.retention', Content: Retention, isShown: isOwner },
+  { id: 'backups', text: 'backups.heading', Content: BackupSettings, isShown: () => may('backup') },
   { id: 'service', text: 'settings.service', Content: Service, isShown: isOwner },
   { id: 'nodes', text: 'nodes.heading', Content: Nodes, isShown: () => may('metrics') },
 ]

@@ -12,9 +12,11 @@ const inView = computed(() =>
 )
 export const accountsInView = (): string[] => inView.value.split('\n')
 
-/** Names of the accounts, the oldest first; then those that are logged out. */
+/** Names of the accounts, the oldest first; then those that are logged out. A login under way is no account yet. */
 const names = computed(() => {
-  const all = (sessions.value ?? []).toSorted((a, b) => (a.created_at ?? 0) - (b.created_at ?? 0))
+  const all = (sessions.value ?? [])
+    .filter(({ created_at }) => created_at !== undefined)
+    .toSorted((a, b) => a.created_at! - b.created_at!)
   return [...all.map(({ name }) => name), inView.value].join('\n')
 })
 

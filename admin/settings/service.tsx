@@ -24,7 +24,6 @@ export function Retention() {
           what={t('settings.options')}
         />
       </Setting>
-      <Setting name={t('backups.heading')} about={t('settings.backups_about')} />
     </div>
   )
 }

@@ -35,6 +35,7 @@ export const looks: Readonly<Record<Right['kind'], Look>> = {
   expired: { tone: 'bad', text: 'topics.disconnected' },
   damaged: { tone: 'bad', text: 'topics.disconnected' },
   gone: { tone: 'bad', text: 'topics.disconnected' },
+  unknown: { tone: 'warn', text: 'topics.window_closed' },
 }
 
 /** The name of the contact, or a short id. */

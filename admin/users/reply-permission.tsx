@@ -1,12 +1,13 @@
 /** Whether the person may answer a user: the reply window, the answers left, the state of the account. */
 import { t } from '../i18n.ts'
-import { conversationOf, sessions, userOf } from '../live.ts'
+import { conversationOf, conversations, sessions, userOf } from '../live.ts'
 import { left, timeNow } from '../times.ts'
 
 export type Right =
   /** `until` is undefined for a user who never wrote to this session. */
   | { kind: 'open'; answers: number; until: number | undefined }
-  | { kind: 'closed' | 'used' | 'expired' | 'damaged' | 'gone' }
+  /** `unknown`: the user never wrote to this account, or was erased. */
+  | { kind: 'closed' | 'used' | 'expired' | 'damaged' | 'gone' | 'unknown' }
 
 const soonMs = 2 * 3_600_000
 const fewAnswers = 2
@@ -24,6 +25,7 @@ export function rightOf(session: string, userId: string): Right {
   if (account?.status === 'expired') return { kind: 'expired' }
   if (account?.status === 'disconnected') return { kind: 'damaged' }
   const user = userOf(session, userId) ?? conversationOf(session, userId)
+  if (!user && conversations.value) return { kind: 'unknown' }
   const until = user?.window_expires_at
   if (until !== undefined && until <= timeNow()) return { kind: 'closed' }
   const answers = user?.remaining ?? allAnswers
