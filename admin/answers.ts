@@ -106,6 +106,9 @@ export const drafted = computed(
 /** Loads `outbox` again. */
 export const askOutboxAgain = (): void => void outboxRequests.value++
 
+/** The ids of sends that were decided about in this page, until the service lists them no more. */
+export const decided = signal<ReadonlySet<string>>(new Set())
+
 /** Whether the caller may see `outbox`. */
 export const seesOutbox = (): boolean => seesQueue() || answering() !== undefined
 

@@ -8,6 +8,7 @@ import { outbox, questions, useOutbox, useQuestions } from './answers.ts'
 import { onSignedOut } from './api.ts'
 import { listenAgain } from './follow.ts'
 import { language, type TextKey, t } from './i18n.ts'
+import icon from './icon.svg' with { type: 'text' }
 import { nameOf, online, signedOut, status, storeFails, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
@@ -47,6 +48,9 @@ const places: readonly Place[] = [
 /** What fits into the bar of a phone. If there is more, one of them is the button for the others. */
 const inBar = 5
 
+/** In the script: a request of its own would take more. */
+const brand = `data:image/svg+xml,${encodeURIComponent(icon)}`
+
 onSignedOut.call = () => {
   signedOut.value = true
 }
@@ -76,7 +80,7 @@ function Shell() {
       </a>
       <nav class="rail" aria-label={t('nav.label')}>
         <div class="brand">
-          <img src={`${base}/icon.svg`} alt="" width={28} height={28} loading="lazy" />
+          <img src={brand} alt="" width={28} height={28} />
           svc
         </div>
         <Places path={path} />
@@ -203,10 +207,11 @@ function Questions() {
  * In the chunk of the settings, which is loaded anyway. One more chunk would split those of the first view.
  */
 const Keys = laterPart(async () => (await import('./pages/settings.tsx')).Keys)
+const goToNextNeed = async () => navigate((await import('./pages/settings.tsx')).nextNeed())
 
 /**
  * Ctrl+K or ⌘K goes to the search, even from a text field. Outside of text fields / does the same, and ?
- * shows all keys.
+ * shows all keys, and N goes to the next thing that needs the person.
  */
 function useKeys(show: () => void): void {
   // A layout effect runs before the first drawing, so no early key press is lost.
@@ -216,6 +221,7 @@ function useKeys(show: () => void): void {
       const writes = (event.target as HTMLElement).matches('input:not([type=range]), textarea, select')
       const held = event.ctrlKey || event.metaKey
       if (event.key === '?' && !writes) show()
+      if (event.key === 'n' && !writes && !held && !event.altKey) void goToNextNeed()
       // Ignore Shift and Alt for the slash: some keyboards need them to type it.
       const isIt = held
         ? !event.shiftKey && !event.altKey && event.key.toLowerCase() === 'k'

@@ -35,6 +35,23 @@ export const asksFirst = ({ status, reason_code }: Message): boolean =>
 export const isDraft = (message: Message): boolean =>
   asksFirst(message) || (message.status === 'refused' && message.reason_code === 'declined')
 
+/** Whether a message failed, by itself: nobody cancelled or declined it. */
+export const isFailed = ({ status, reason_code: code }: Conversation['last_message']): boolean =>
+  status === 'unknown' || (status === 'refused' && code !== 'cancelled' && code !== 'declined')
+
+/**
+ * Returns since when a contact waits for an answer (Unix ms): the contact wrote, and since then no answer went out.
+ * One that is queued or was refused did not. Undefined for a contact who does not wait.
+ */
+export function waitsSince(
+  { last_message: { direction, status, timestamp } }: Conversation,
+  { last_received = 0, last_sent = 0 }: Partial<SessionUser> = {},
+): number | undefined {
+  if (direction === 'received') return timestamp
+  const wentOut = status !== 'queued' && status !== 'refused'
+  return !wentOut && last_received > last_sent ? last_received : undefined
+}
+
 /**
  * Puts a message into the list. The same message a second time changes nothing.
  *

@@ -3,13 +3,14 @@ import { type Signal, useSignal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { askOutboxAgain } from '../answers.ts'
 import { call, type Message, type OutboxEntry } from '../api.ts'
-import { isolated, type TextKey, t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { set } from '../ui/set.ts'
-import { tell } from '../ui/toasts.tsx'
+import { tell, tellError } from '../ui/toasts.tsx'
 import { isSendKey, useWork } from '../ui/work.ts'
 import { Decision } from './decision.tsx'
-import { editedOf, noteDecided, textOf, useTalk } from './drafts.ts'
+import { editedOf, textOf, useTalk } from './drafts.ts'
+import { approveSoon, noteDecided } from './leaving.ts'
 import { Content, Said } from './said.tsx'
 import { Origin, To } from './to.tsx'
 
@@ -38,20 +39,19 @@ export function Draft({ entry, next, onDecided }: DraftProps) {
   const isReady = isSeen.value && messages !== undefined && !busy.value
   const focusOn = (selector: string) =>
     queueMicrotask(() => article.current?.querySelector<HTMLElement>(selector)?.focus())
-  const decide = (act: () => Promise<unknown>, done: TextKey) => {
+  const send = () => {
     if (!isReady) return
-    void work(async () => {
-      await act().finally(askOutboxAgain)
-      tell(t(done))
-      noteDecided(id)
+    approveSoon(entry, edited.value, tellError)
+    onDecided()
+  }
+  const cancel = () =>
+    isReady &&
+    work(async () => {
+      await call('cancel_outbox', { id }).finally(askOutboxAgain)
+      tell(t('overview.called_off'))
+      noteDecided(id, true)
       onDecided()
     })
-  }
-  const send = () => {
-    const text = edited.value
-    decide(() => call('approve_outbox', { id, ...(text !== undefined && { text }) }), 'overview.approved')
-  }
-  const cancel = () => decide(() => call('cancel_outbox', { id }), 'overview.called_off')
   const edit = (text: string | undefined) => {
     edited.value = text
     focusOn(text === undefined ? '.edit' : 'textarea')

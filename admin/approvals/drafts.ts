@@ -1,7 +1,7 @@
 /** The sends that wait: which ones the caller decides about, what was said before them, and edited texts. */
 import { type Signal, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
-import { outbox, seesOutbox } from '../answers.ts'
+import { decided, outbox, seesOutbox } from '../answers.ts'
 import { call, type Message, type OutboxEntry } from '../api.ts'
 import { itemWords } from '../conversations/message-summary.ts'
 import { onMessages, peerOf } from '../live.ts'
@@ -14,12 +14,6 @@ export type Shelf = (typeof shelves)[number]
 
 export const shelfOf = ({ waits_for, made_by }: OutboxEntry): Shelf =>
   waits_for !== 'approval' ? 'queued' : mayApprove(made_by) ? 'mine' : 'others'
-
-/** Decided in this page, until the service lists them no more. */
-const decided = signal<ReadonlySet<string>>(new Set())
-export const noteDecided = (id: string): void => {
-  decided.value = new Set(decided.value).add(id)
-}
 
 /** The sends that wait, oldest first. Undefined until they are loaded. */
 export const waiting = (): readonly OutboxEntry[] | undefined =>

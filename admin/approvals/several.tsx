@@ -8,7 +8,8 @@ import { Ask } from '../ui/ask.tsx'
 import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
 import { Who } from '../users/avatar.tsx'
-import { editedOf, noteDecided } from './drafts.ts'
+import { editedOf } from './drafts.ts'
+import { noteDecided } from './leaving.ts'
 import type { Chosen } from './list.tsx'
 import { Content } from './said.tsx'
 
@@ -59,7 +60,7 @@ export function Several({ entries, chosen }: { entries: readonly OutboxEntry[]; 
           entries={some}
           onClose={set(asks, undefined)}
           onDone={id => {
-            noteDecided(id)
+            noteDecided(id, true)
             chosen.value = new Set([...chosen.value].filter(one => one !== id))
           }}
         />

@@ -3,13 +3,14 @@
 import { drafted } from '../answers.ts'
 import type { Conversation, Message } from '../api.ts'
 import { isolated, t } from '../i18n.ts'
-import { nameOf, peerOf } from '../live.ts'
+import { nameOf, peerOf, userOf } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { AccountDot, accountsInView } from '../sessions/colour.tsx'
-import { talkKey } from '../talks.ts'
+import { talkKey, waitsSince } from '../talks.ts'
+import { left, now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
-import { ShortTime, Unread } from '../ui/marks.tsx'
+import { ShortTime, Time, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from '../users/avatar.tsx'
 import { isShort, RightBadge, rightOf } from '../users/reply-permission.tsx'
 import { Delivery } from './delivery.tsx'
@@ -64,6 +65,7 @@ interface ConversationLineProps {
 function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineProps) {
   const { session, user_id, last_message, unread } = one
   const right = rightOf(session, user_id)
+  const since = place.show === 'waiting' ? waitsSince(one, userOf(session, user_id)) : undefined
   const notSent = unsent.value.get(unsentAt(session, user_id))
   const isAnswered = last_message.direction === 'received' && last_message.id > (notSent?.after ?? 0)
   return (
@@ -81,7 +83,13 @@ function ConversationLine({ one, place, q, tabIndex, isOpen }: ConversationLineP
       <span class="two">
         <span class="upper">
           <Who session={session} id={user_id} />
-          <ShortTime at={last_message.timestamp} />
+          {since === undefined ? (
+            <ShortTime at={last_message.timestamp} />
+          ) : (
+            <Time at={since} class="small soft">
+              {t('conversations.waits', { time: left(now.value - since) })}
+            </Time>
+          )}
         </span>
         <span class="lower">
           {notSent !== undefined ? (

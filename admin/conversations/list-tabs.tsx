@@ -5,6 +5,7 @@ import { userOf } from '../live.ts'
 import { hrefOf, type Place, type Show, shows } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { AccountDot, accountsInView } from '../sessions/colour.tsx'
+import { waitsSince } from '../talks.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { Tabs } from '../ui/tabs.tsx'
@@ -17,17 +18,6 @@ interface Tab {
   has(one: Conversation): boolean
 }
 
-/**
- * Whether a contact waits for an answer: the contact wrote, and since then no answer went out. One that is
- * queued or was refused did not.
- */
-function waits({ session, user_id, last_message: { direction, status } }: Conversation): boolean {
-  if (direction === 'received') return true
-  if (status !== 'queued' && status !== 'refused') return false
-  const { last_received = 0, last_sent = 0 } = userOf(session, user_id) ?? {}
-  return last_received > last_sent
-}
-
 export const tabs: Readonly<Record<Show, Tab>> = {
   all: { text: 'conversations.all', none: 'conversations.none', has: () => true },
   unread: {
@@ -35,7 +25,11 @@ export const tabs: Readonly<Record<Show, Tab>> = {
     none: 'conversations.none_unread',
     has: ({ unread }) => unread > 0,
   },
-  waiting: { text: 'conversations.waiting', none: 'conversations.none_waiting', has: waits },
+  waiting: {
+    text: 'conversations.waiting',
+    none: 'conversations.none_waiting',
+    has: one => waitsSince(one, userOf(one.session, one.user_id)) !== undefined,
+  },
   open: {
     text: 'conversations.open',
     none: 'conversations.none_open',

@@ -1,13 +1,15 @@
 /** The list of conversations, or the results of a search. */
 import { type Signal, useSignal } from '@preact/signals'
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
+import type { Conversation } from '../api.ts'
 import { errorText } from '../errors.ts'
 import { t } from '../i18n.ts'
-import { conversations, online, sessions, status } from '../live.ts'
+import { conversations, online, sessions, status, userOf } from '../live.ts'
 import { hrefOf, type Place, type Show } from '../place.ts'
 import { navigate, phonePath } from '../service-urls.ts'
 import { accountOf } from '../sessions/names.ts'
 import { NoAccount } from '../sessions/no-account.tsx'
+import { waitsSince } from '../talks.ts'
 import { now } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
@@ -69,6 +71,10 @@ export function List({ place }: { place: Place }) {
   )
 }
 
+/** Since when a contact waits; the open one may have its answer, and is the last then. */
+const waitOf = (one: Conversation): number =>
+  waitsSince(one, userOf(one.session, one.user_id)) ?? Number.MAX_SAFE_INTEGER
+
 /** The conversations of the tab, the account and the person. */
 function useShown({ show, filter, session, userId }: Place, searches: boolean) {
   const { account: only = '', person = '' } = filter
@@ -76,17 +82,16 @@ function useShown({ show, filter, session, userId }: Place, searches: boolean) {
   const { has } = tabs[searches ? 'all' : show]
   // Windows close by the clock, and with the state of an account.
   const clock = show === 'open' ? now.value : 0
-  return useMemo(
-    () =>
-      everybody?.filter(
-        one =>
-          (only === '' || one.session === only) &&
-          (person === '' || one.user_id === person) &&
-          // The open one stays: reading or answering it must not take it away.
-          (has(one) || (one.session === session && one.user_id === userId)),
-      ),
-    [everybody, only, person, has, session, userId, clock, sessions.value],
-  )
+  return useMemo(() => {
+    const some = everybody?.filter(
+      one =>
+        (only === '' || one.session === only) &&
+        (person === '' || one.user_id === person) &&
+        // The open one stays: reading or answering it must not take it away.
+        (has(one) || (one.session === session && one.user_id === userId)),
+    )
+    return show === 'waiting' ? some?.toSorted((one, other) => waitOf(one) - waitOf(other)) : some
+  }, [everybody, only, person, has, session, userId, clock, sessions.value])
 }
 
 /** Whether a line is what the chat shows: its conversation, or among the hits its message. */

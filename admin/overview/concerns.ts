@@ -1,8 +1,11 @@
 /**
  * The problems to show, from the state of the service, the worst first. Pure functions: tests need no page.
  */
+
+import type { Question } from '../answers.ts'
 import type { Answer, Conversation, OutboxEntry, SessionWithUsers, Status } from '../api.ts'
 import { healthOf } from '../sessions/health.ts'
+import { isFailed, talkKey, waitsSince } from '../talks.ts'
 import type { WebhookEndpoint } from '../webhooks/endpoints.ts'
 
 export type Concern =
@@ -22,6 +25,12 @@ export type Concern =
   | { kind: 'muted'; session: string; since: number; because: NonNullable<SessionWithUsers['muted_because']> }
   /** WeChat accepted messages of the last day without giving them an id. */
   | { kind: 'suspect'; session: string; count: number }
+  /** Agents ask before they do something. `until`: Unix ms */
+  | { kind: 'questions'; count: number; until: number }
+  /** The last message to a user failed. */
+  | { kind: 'failed'; conversation: Conversation }
+  /** A user waits for an answer. `since`: Unix ms */
+  | { kind: 'waiting'; conversation: Conversation; since: number }
   /** A user waits for an answer, and the reply window closes soon. */
   | { kind: 'closing'; conversation: Conversation; closesAt: number }
   /** The last backup by schedule failed, or the newest one is old. */
@@ -36,6 +45,7 @@ export interface Snapshot {
   sessions: readonly SessionWithUsers[]
   conversations: readonly Conversation[]
   outbox: readonly OutboxEntry[]
+  questions: readonly Question[]
   webhooks: readonly WebhookEndpoint[]
   backups?: Answer<'backups'>
   /** Unix ms. */
@@ -44,6 +54,8 @@ export interface Snapshot {
 
 /** Warn when a reply window closes within this time. */
 const closingMs = 3 * 60 * 60_000
+/** A user who wrote less than this ago does not wait yet. */
+const waitingMs = 5 * 60_000
 
 /** Whether a person can do something about it now. */
 export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind !== 'outbox'
@@ -51,16 +63,65 @@ export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind
 const isInTrouble = ({ failure, newest, every_ms }: Answer<'backups'>, now: number): boolean =>
   failure !== undefined || (newest && every_ms ? now - newest.created_at > 2 * every_ms : false)
 
-/** Returns all problems, the worst first. */
+/** Returns all problems, the most urgent first. */
 export function concernsOf(snapshot: Snapshot): Concern[] {
-  const { status, sessions, conversations, outbox, webhooks, backups, now } = snapshot
+  const { outbox } = snapshot
+  const queued = outbox.filter(({ waits_for }) => waits_for !== 'approval')
+  return [
+    ...ofService(snapshot),
+    ...ofPeople(snapshot),
+    ...ofAccounts(snapshot),
+    ...ofPrograms(snapshot),
+    ...(queued.length > 0 ? [{ kind: 'outbox' as const, entries: queued }] : []),
+  ]
+}
+
+/** What stops everything. */
+function ofService({ status }: Snapshot): Concern[] {
   const found: Concern[] = []
-  const path = status.base_path
-  if (status.store === 'unavailable') found.push({ kind: 'store', path })
+  if (status.store === 'unavailable') found.push({ kind: 'store', path: status.base_path })
   if (status.stalled) {
     found.push({ kind: 'stalled', ...(status.poller_pid !== undefined && { pid: status.poller_pid }) })
   }
   if (status.failing_tasks.length > 0) found.push({ kind: 'tasks', tasks: status.failing_tasks })
+  return found
+}
+
+/** Who waits for this person: agents, drafts, and contacts. */
+function ofPeople({ conversations, now, outbox, questions, sessions }: Snapshot): Concern[] {
+  const found: Concern[] = []
+  const open = questions.filter(({ expires_at }) => expires_at > now)
+  const until = Math.min(...open.map(({ expires_at }) => expires_at))
+  if (open.length > 0) found.push({ kind: 'questions', count: open.length, until })
+  const asked = outbox.filter(({ waits_for }) => waits_for === 'approval')
+  if (asked.length > 0) found.push({ kind: 'approvals', entries: asked })
+  const drafted = new Set(asked.map(({ session, to_user }) => talkKey(session, to_user)))
+  const rest = conversations.filter(({ session, user_id }) => !drafted.has(talkKey(session, user_id)))
+  for (const conversation of rest)
+    if (isFailed(conversation.last_message)) found.push({ kind: 'failed', conversation })
+  const users = new Map(
+    sessions
+      .filter(({ connected }) => connected)
+      .flatMap(({ name, users: all }) => all.map(user => [talkKey(name, user.user_id), user])),
+  )
+  const waiting = rest.flatMap(conversation => {
+    const { remaining = 0, session, user_id, window_expires_at: closesAt = 0 } = conversation
+    const user = users.get(talkKey(session, user_id))
+    const since = user && waitsSince(conversation, user)
+    const mayAnswer = remaining > 0 && closesAt > now
+    return since !== undefined && mayAnswer ? [{ conversation, closesAt, since }] : []
+  })
+  const closing = waiting.filter(({ closesAt }) => closesAt - now <= closingMs)
+  for (const { closesAt, conversation } of closing.sort((one, other) => one.closesAt - other.closesAt))
+    found.push({ kind: 'closing', conversation, closesAt })
+  const long = waiting.filter(({ closesAt, since }) => closesAt - now > closingMs && now - since >= waitingMs)
+  for (const { conversation, since } of long.sort((one, other) => one.since - other.since))
+    found.push({ kind: 'waiting', conversation, since })
+  return found
+}
+
+function ofAccounts({ now, sessions, status }: Snapshot): Concern[] {
+  const found: Concern[] = []
   for (const session of sessions) {
     const kind = healthOf(session, status, now)
     if (kind === 'expired' || kind === 'damaged' || kind === 'lapsed')
@@ -74,25 +135,16 @@ export function concernsOf(snapshot: Snapshot): Concern[] {
     if (since !== undefined) found.push({ kind: 'muted', session: name, since, because })
   for (const { name, muted_since, suspect_count: count = 0 } of sessions)
     if (count > 0 && muted_since === undefined) found.push({ kind: 'suspect', session: name, count })
+  return found
+}
+
+function ofPrograms({ backups, now, webhooks }: Snapshot): Concern[] {
+  const found: Concern[] = []
   for (const endpoint of webhooks) {
     const { status: state } = endpoint
     if (state === 'failing' || state === 'disabled') found.push({ kind: 'webhook', endpoint, status: state })
   }
   if (backups && isInTrouble(backups, now)) found.push({ kind: 'backup', backups })
-  const asked = outbox.filter(({ waits_for }) => waits_for === 'approval')
-  if (asked.length > 0) found.push({ kind: 'approvals', entries: asked })
-  const connected = new Set(sessions.filter(one => one.connected).map(({ name }) => name))
-  const closing = conversations.flatMap(conversation => {
-    const { last_message, window_expires_at: closesAt, remaining = 0, session } = conversation
-    const { user_id } = conversation
-    if (asked.some(one => one.session === session && one.to_user === user_id)) return []
-    const waits = last_message.direction === 'received' && remaining > 0 && connected.has(session)
-    if (!waits || closesAt === undefined || closesAt <= now || closesAt - now > closingMs) return []
-    return [{ kind: 'closing' as const, conversation, closesAt }]
-  })
-  found.push(...closing.sort((one, other) => one.closesAt - other.closesAt))
-  const queued = outbox.filter(({ waits_for }) => waits_for !== 'approval')
-  if (queued.length > 0) found.push({ kind: 'outbox', entries: queued })
   return found
 }
 

@@ -129,6 +129,25 @@ const looks: Looks = {
     action: show(hrefOf({ session, userId }), 'overview.answer'),
     about: <p class="soft foreign">{preview(last_message)}</p>,
   }),
+  questions: ({ count, until }) => ({
+    tone: 'bad',
+    title: t('overview.questions', { count, left: left(until - now.value) }),
+    action: show('/agents', 'overview.answer'),
+  }),
+  failed: ({ conversation: { session, user_id: userId } }) => ({
+    tone: 'bad',
+    title: t('overview.failed', { name: isolated(shortened(nameOf(session, userId) ?? userId, 22)) }),
+    action: show(hrefOf({ session, userId }), 'approvals.show'),
+  }),
+  waiting: ({ since, conversation: { session, user_id: userId, last_message } }) => ({
+    tone: 'calm',
+    title: t('overview.waiting', {
+      name: isolated(shortened(nameOf(session, userId) ?? userId, 22)),
+      time: left(now.value - since),
+    }),
+    action: show(hrefOf({ session, userId }), 'overview.answer'),
+    about: <p class="soft foreign">{preview(last_message)}</p>,
+  }),
   approvals: ({ entries }) => {
     const mine = entries.filter(({ made_by }) => mayApprove(made_by)).length
     const title = mine > 0 ? 'overview.approvals' : 'overview.approvals_others'

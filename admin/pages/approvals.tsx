@@ -6,9 +6,11 @@ import { useParams } from 'wouter-preact'
 import type { OutboxEntry } from '../api.ts'
 import { Draft } from '../approvals/draft.tsx'
 import { type Shelf, shelfOf, shelves, waiting } from '../approvals/drafts.ts'
+import { leaving, takeBack } from '../approvals/leaving.ts'
 import { type Chosen, List, toggle } from '../approvals/list.tsx'
 import { Several } from '../approvals/several.tsx'
-import { type TextKey, t } from '../i18n.ts'
+import { isolated, type TextKey, t } from '../i18n.ts'
+import { nameOf } from '../live.ts'
 import { useParam } from '../place.ts'
 import { may } from '../rights.ts'
 import { narrow } from '../screen.ts'
@@ -47,7 +49,7 @@ export function Approvals() {
       )}
       {!entries ? (
         <LoadingRows />
-      ) : entries.length === 0 && id === '' ? (
+      ) : entries.length === 0 && id === '' && leaving.value.size === 0 ? (
         <Nothing
           icon="approvals"
           title={t(`approvals.none_${shelf}`)}
@@ -108,12 +110,37 @@ function Desk({ entries, shelf, id }: DeskProps) {
           <Step to={entries[at - 1]} text="approvals.previous" open={open} />
           <Step to={entries[at + 1]} text="approvals.next" open={open} />
         </nav>
+        <Leaving onBack={one => open(one, true)} />
         {entry && <Draft key={id} entry={entry} next={next} onDecided={() => open(next, true)} />}
         {!entry && id !== '' && <Gone onNext={next && (() => open(next, true))} />}
       </div>
     </div>
   )
 }
+
+/** The approved sends that go in a moment, each with a button that takes it back. */
+const Leaving = ({ onBack }: { onBack(one: OutboxEntry): void }) => (
+  <div role="status">
+    {[...leaving.value.values()].map(({ entry }) => (
+      <p key={entry.outbox_id} class="leaving small">
+        <Icon name="clock" size={16} />
+        <span class="foreign cut grow">
+          {t('approvals.leaving', { name: isolated(nameOf(entry.session, entry.to_user) ?? entry.to_user) })}
+        </span>
+        <button
+          type="button"
+          class="link"
+          onClick={() => {
+            takeBack(entry.outbox_id)
+            onBack(entry)
+          }}
+        >
+          {t('approvals.take_back')}
+        </button>
+      </p>
+    ))}
+  </div>
+)
 
 interface StepProps {
   /** Absent at the ends of the list. */

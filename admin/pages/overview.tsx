@@ -1,7 +1,7 @@
 /** The overview: the state of all accounts, and what to do about problems. */
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { outbox, seesOutbox, useAnswer } from '../answers.ts'
+import { outbox, questions, seesOutbox, useAnswer } from '../answers.ts'
 import { t } from '../i18n.ts'
 import { conversations, online, sessions, status } from '../live.ts'
 import { Accounts } from '../overview/accounts.tsx'
@@ -39,6 +39,7 @@ export function Overview() {
     sessions: all,
     conversations: talks,
     outbox: waiting,
+    questions: questions.value ?? [],
     webhooks: hooks.value.value ?? [],
     ...(copies && { backups: copies }),
     now: now.value,

@@ -13,6 +13,7 @@ import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { PageHead } from '../ui/list-page.tsx'
 
+export { nextNeed } from '../overview/needs.ts'
 export { Keys } from '../ui/keys.tsx'
 
 interface Group {

@@ -9,6 +9,7 @@ const groups: readonly (readonly [where: TextKey, keys: readonly Key[]])[] = [
     'keys.everywhere',
     [
       [['/', 'Ctrl K'], 'search.label'],
+      [['N'], 'keys.next_need'],
       [['Esc'], 'keys.escape'],
       [['?'], 'keys.keys'],
     ],

@@ -13,7 +13,16 @@ import { RowId, Time } from './schema.ts'
 
 /** Length of the message text in the list of conversations, in characters. */
 const shortText = 200
-const lineParts = ['id', 'direction', 'status', 'user_name', 'text', 'timestamp', 'items'] as const
+const lineParts = [
+  'id',
+  'direction',
+  'status',
+  'reason_code',
+  'user_name',
+  'text',
+  'timestamp',
+  'items',
+] as const
 const ConversationLine = Type.Object({
   ...Conversation.properties,
   last_message: Type.Pick(Message, lineParts, {
@@ -42,10 +51,10 @@ async function saidLast(
 }
 
 function lineOf({ last_message, ...rest }: Conversation): Static<typeof ConversationLine> {
-  const { id, direction, status, user_name, timestamp } = last_message
+  const { id, direction, status, reason_code, user_name, timestamp } = last_message
   const text = last_message.text.slice(0, shortText).toWellFormed()
   const items = last_message.items.filter(({ kind }) => kind !== 'TEXT')
-  return { ...rest, last_message: { id, direction, status, user_name, text, timestamp, items } }
+  return { ...rest, last_message: { id, direction, status, reason_code, user_name, text, timestamp, items } }
 }
 
 export const listConversations = defineOperation({

@@ -31,7 +31,7 @@ async function withJudgement(options?: TestPanelOptions) {
     const outbox = await call('list_outbox', {})
     const now = panel.clock.now()
     const webhooks = await askEndpoints()
-    const snapshot = { status, sessions, conversations, outbox, webhooks, now }
+    const snapshot = { status, sessions, conversations, outbox, questions: [], webhooks, now }
     const concerns = concernsOf(snapshot)
     const sorted = sessions.toSorted(byTrouble(status, now))
     return {
@@ -222,7 +222,7 @@ test('a process that takes over causes no problem, however long it has followed'
     return snapshot.status.role === 'poller'
   })
   await write(judged, 'hello')
-  expect(await judged.look()).toMatchObject({ kinds: [], healths: { default: 'well' } })
+  expect(await judged.look()).toMatchObject({ kinds: ['waiting'], healths: { default: 'well' } })
   expect(problems).toEqual([])
 })
 
@@ -315,4 +315,36 @@ test('a failed backup is a problem, and so is one that is older than twice the i
   expect(kindsOf({ ...schedule, newest })).toEqual([])
   expect(kindsOf({ ...schedule, newest: { ...newest, created_at: now - 49 * hourMs } })).toEqual(['backup'])
   expect(kindsOf({ failure: { at: now, error: 'disk full' }, newest })).toEqual(['backup'])
+})
+
+test('who waits for a person is listed by urgency: agents, drafts, failed sends, then the longest wait', async () => {
+  await using judged = await withJudgement({ sessions: ['default'] })
+  await write(judged, 'hello')
+  const { snapshot } = await judged.look()
+  const { concernsOf } = await import('../../admin/overview/concerns.ts')
+  const { now } = snapshot
+  const [talk] = snapshot.conversations
+  const [session] = snapshot.sessions
+  const users = ['a', 'b', 'c', 'd', 'e'].map(user_id => ({ ...session!.users[0]!, user_id }))
+  const conversationOf = (user_id: string, minutes: number, more: object = {}, hours = 20) => ({
+    ...talk!,
+    user_id,
+    window_expires_at: now + hours * hourMs,
+    last_message: { ...talk!.last_message, timestamp: now - minutes * 60_000, ...more },
+  })
+  const failed = { direction: 'sent' as const, status: 'refused' as const }
+  const conversations = [
+    conversationOf('a', 10),
+    conversationOf('b', 200),
+    conversationOf('c', 30, {}, 2),
+    conversationOf('d', 30, failed),
+    conversationOf('e', 1),
+    conversationOf('f', 30, { ...failed, reason_code: 'cancelled' }),
+  ]
+  const question = { expires_at: now + 60_000 }
+  const questions = [question, { expires_at: now - 1 }] as never
+  const found = concernsOf({ ...snapshot, sessions: [{ ...session!, users }], conversations, questions })
+  expect(
+    found.map(one => ('conversation' in one ? [one.kind, one.conversation.user_id] : [one.kind])),
+  ).toEqual([['questions'], ['failed', 'd'], ['closing', 'c'], ['waiting', 'b'], ['waiting', 'a']])
 })

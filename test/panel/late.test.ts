@@ -251,7 +251,7 @@ describe.skipIf(!hasBrowser)('a fast person', () => {
     await write(panel, 'hello')
     await panel.send({ text: 'one', approval: 'nobody' })
     await panel.send({ text: 'two', approval: 'nobody' })
-    const page = await panel.open({ path: '/approvals' })
+    const page = await panel.open({ path: '/approvals', hastens: 5000 })
     const yes = (text: string) => page.getByRole('button', { name: `Send it: ${text}` })
     await page.locator('.yes:not([aria-disabled=true])').waitFor()
     const { x, y, width, height } = (await yes('one').boundingBox())!
