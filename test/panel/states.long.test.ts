@@ -194,6 +194,7 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
     await cards.first().getByRole('button', { name: texts.zh['codes.scan_agree'] }).click()
     const { name } = people.listUsers()[0]!
     await cards.first().getByText(texts.zh['codes.bound'].replace('{name}', name)).waitFor()
+    await page.locator('#back').click()
     await page.locator('summary').first().click()
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })

@@ -66,6 +66,9 @@ test.skipIf(!hasBrowser)(
     await page.getByText('live', { exact: true }).waitFor()
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
 
+    // On a narrow screen, what is not the phone is a screen of its own.
+    const toPeople = () => page.getByRole('button', { name: texts.en['people.back'] }).click()
+    await toPeople()
     // What a switch is set to can be read, however narrow the column.
     await page.getByText('Behaviour', { exact: true }).click()
     await page.locator('.switches select').first().waitFor()
@@ -85,6 +88,7 @@ test.skipIf(!hasBrowser)(
     }
     await page.setViewportSize({ width: 360, height: 740 })
     await page.getByText('Behaviour', { exact: true }).click()
+    await page.locator('#people button').first().click()
 
     const client = ilink(sandbox.url)
     const { qrcode } = await client.post('get_bot_qrcode?bot_type=3', {})
@@ -98,7 +102,7 @@ test.skipIf(!hasBrowser)(
 
     await page.getByLabel('Message to the bot').fill('hello <b>bot</b> 你好')
     await page.keyboard.press('Enter')
-    await page.getByText('hello <b>bot</b> 你好').waitFor()
+    await page.locator('#chat').getByText('hello <b>bot</b> 你好').waitFor()
     const heard = await bot.poll()
     expect(heard.msgs[0].item_list[0].text_item.text).toBe('hello <b>bot</b> 你好')
 
@@ -117,7 +121,7 @@ test.skipIf(!hasBrowser)(
     await bot.post('sendtyping', { ilink_user_id: user, typing_ticket, status: 1 })
     await page.getByText('The bot is typing').waitFor({ state: 'attached' })
     await bot.send(user, 'an answer')
-    await page.getByText('an answer', { exact: true }).waitFor()
+    await page.locator('#chat').getByText('an answer', { exact: true }).waitFor()
     const { media } = await bot.upload(user, 1, png)
     await bot.send(user, '', '', { item_list: [{ type: 2, image_item: { media } }] })
     const picture = page.locator('.bot img')
@@ -150,13 +154,14 @@ test.skipIf(!hasBrowser)(
 
     // The new bot has a chat of its own; that of the one before can still be read.
     await page.getByText('A user must write first').waitFor()
-    expect(await page.getByText('an answer', { exact: true }).count()).toBe(0)
+    expect(await page.locator('#chat').getByText('an answer', { exact: true }).count()).toBe(0)
     await page.getByRole('button', { name: texts.en['chats.back'] }).click()
     await page.getByRole('button', { name: /^Bot \(logged out\)/ }).click()
-    await page.getByText('an answer', { exact: true }).first().waitFor()
+    await page.locator('#chat').getByText('an answer', { exact: true }).first().waitFor()
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
 
     await page.getByLabel('Days').fill('1')
+    await toPeople()
     await page.getByLabel('Hours').fill('2')
     await page.getByRole('button', { name: 'Move on' }).click()
     await page.getByText('1 day and 2 hours ahead').waitFor()
@@ -209,8 +214,8 @@ test.skipIf(!hasBrowser)(
     for (let nth = 0; nth < 30; nth++) await sandbox.say(`message ${nth}`, { to: bot.bot_id })
     const page = await newPage(stack, { width: 390, height: 844 })
     await page.goto(`${sandbox.url}/phone`)
-    await page.getByText('message 29', { exact: true }).waitFor()
     const chat = page.locator('#chat')
+    await chat.getByText('message 29', { exact: true }).waitFor()
     const below = () =>
       chat.evaluate(async list => {
         // What follows a change of size is done before the second frame.
@@ -231,7 +236,7 @@ test.skipIf(!hasBrowser)(
     expect(await below()).toBeGreaterThan(100)
     await page.setViewportSize({ width: 390, height: 600 })
     await sandbox.say('one more', { to: bot.bot_id })
-    await page.getByText('one more', { exact: true }).waitFor()
+    await chat.getByText('one more', { exact: true }).waitFor()
     expect(await below()).toBeGreaterThan(100)
     expect(await kept()).toBe(200)
   },
@@ -249,7 +254,7 @@ test.skipIf(!hasBrowser)(
       ilink(sandbox.url, bot.token).send(own.user_id, text, '', {})
     await sandbox.say('hello', { to: own.bot_id, from: own.user_id })
     await sandbox.say('hello', { to: other.bot_id, from: own.user_id })
-    const page = await newPage(stack, { width: 390, height: 844 })
+    const page = await newPage(stack, { width: 1280, height: 844 })
     await page.goto(`${sandbox.url}/phone`)
     const rows = (list: string) => page.locator(`${list} li:visible`)
     const unread = (list: string) => rows(list).filter({ has: page.locator('.unread') })
@@ -280,6 +285,30 @@ test.skipIf(!hasBrowser)(
     expect(await unread('#chats').allInnerTexts()).toEqual([expect.stringContaining('are you there?')])
   },
 )
+
+test.skipIf(!hasBrowser)('on a phone the people are a screen, and a tap on one opens the chat', async () => {
+  await using sandbox = await withSandbox()
+  await using stack = new AsyncDisposableStack()
+  const bot = sandbox.bot()
+  const mei = await sandbox.addUser('Mei')
+  await sandbox.say('Is it open today?', { to: sandbox.bot(mei).bot_id, from: mei })
+  await sandbox.say('hello', { to: bot.bot_id })
+  const page = await newPage(stack, { width: 390, height: 844 })
+  await page.goto(`${sandbox.url}/phone`)
+  const [phone, people] = [page.locator('.phone'), page.locator('#people')]
+  await phone.locator('#chat').getByText('hello', { exact: true }).waitFor()
+  expect(await people.isVisible()).toBe(false)
+  await page.getByRole('button', { name: texts.en['people.back'] }).click()
+  await phone.waitFor({ state: 'hidden' })
+  expect(await violations(page)).toEqual([])
+  // Each has a last line.
+  await people.getByRole('button').filter({ hasText: 'Mei' }).filter({ hasText: 'Is it open today?' }).click()
+  const said = phone.locator('#chat').getByText('Is it open today?')
+  await said.waitFor()
+  expect((await said.boundingBox())!.y).toBeLessThan(844)
+  expect(await page.evaluate(() => scrollY)).toBe(0)
+  await people.waitFor({ state: 'hidden' })
+})
 
 test.skipIf(!hasBrowser)('two codes are told apart, and one that changed nothing says so', async () => {
   await using sandbox = await withSandbox()

@@ -20,6 +20,9 @@ let state
 let [selected = '', chosen = ''] = decodeURIComponent(location.hash.slice(1)).split('/')
 /** True while the phone shows the list of chats in place of a chat. */
 let listing = false
+/** On a narrow screen the people and the phone are two screens. True while the one of the people is shown. */
+let amongPeople = false
+const narrow = matchMedia('(max-width: 560px)')
 let quoted
 let drawnFor = ''
 
@@ -162,6 +165,7 @@ function botName(bot) {
 function show(user, bot = '') {
   selected = user
   chosen = bot
+  amongPeople = false
   listing = bot === '' && me() !== undefined && chatsOf(me()).length > 1
   location.replace(`#${encodeURIComponent(bot ? `${user}/${bot}` : user)}`)
   quote(undefined)
@@ -187,16 +191,24 @@ function drawPeople() {
   if (bots.length < 2) listing = false
   const open = bots.find(bot => bot.id === botId())
   if (open) markSeen(user, open)
-  $('back').hidden = listing || bots.length < 2
+  const hasList = !listing && bots.length > 1
+  $('back').hidden = !hasList && !narrow.matches
+  $('back').setAttribute('aria-label', t(hasList ? 'chats.back' : 'people.back'))
+  document.body.classList.toggle('among-people', amongPeople)
   $('chats').hidden = !listing
   $('chat').hidden = listing
   $('compose').hidden = listing
   const users = state.users.map(user => {
-    const about = user.bot_id ? '' : t('people.none')
-    const unread = chatsOf(user).reduce((sum, bot) => sum + unreadIn(user, bot), 0)
-    return { id: user.id, name: user.name, about, unread, current: user.id === selected }
+    const chats = chatsOf(user)
+    const [last] = chats.flatMap(bot => peerOf(user, bot)?.last ?? []).sort(byTime)
+    const about = last ? wordsOf(last) : t(user.bot_id ? 'chats.none' : 'people.none')
+    const unread = chats.reduce((sum, bot) => sum + unreadIn(user, bot), 0)
+    return { id: user.id, name: user.name, about, at: last?.at, unread, current: user.id === selected }
   })
-  drawRows($('people'), users, id => show(id))
+  drawRows($('people'), users, id => {
+    show(id)
+    if (narrow.matches) $('chat-title').focus()
+  })
   const chats = (listing ? bots : []).map(bot => {
     const last = peerOf(user, bot)?.last
     const owner = state.users.find(({ id }) => id === bot.user_id)?.name
@@ -517,9 +529,13 @@ $('text').onkeydown = event => {
 }
 $('unquote').onclick = () => quote(undefined)
 $('back').onclick = () => {
-  show(selected)
-  $('chat-title').focus()
+  const user = me()
+  amongPeople = !user || listing || chatsOf(user).length < 2
+  if (amongPeople) drawPeople()
+  else show(selected)
+  $(amongPeople ? 'people-title' : 'chat-title').focus()
 }
+narrow.onchange = () => state && drawPeople()
 for (const input of document.querySelectorAll('.attach input')) {
   input.onchange = async () => {
     for (const file of input.files) await sendFile(file, input.dataset.kind)
