@@ -1,4 +1,5 @@
 /** The rows of a chat: each message with its headings. */
+import { SentOrder } from '../../src/send/sent-order.ts'
 import type { Message } from '../api.ts'
 import { sameDay } from '../times.ts'
 import { asksFirst } from './delivery.tsx'
@@ -32,13 +33,15 @@ const sameSide = (one: Message, next: Message | undefined): boolean =>
   sameDay(one.timestamp, next.timestamp)
 
 export function rowsOf(
-  stored: readonly Message[],
+  inLog: readonly Message[],
   outgoing: readonly Outgoing[],
   readUpTo: number | undefined,
 ): Row[] {
+  const order = new SentOrder<Message>()
+  const stored = [...inLog.flatMap(message => order.take(message)), ...order.rest()]
   const coming = outgoing.flatMap(one => one.pieces.value.map(message => ({ message, one })))
   const all = [...stored, ...coming.map(({ message }) => message)]
-  // A message that waited stays where it was written, though its time is later than that of the next rows.
+  // WeChat's times may go back.
   const days = stored.map(({ timestamp }) => timestamp)
   for (let at = days.length - 2; at >= 0; at--) days[at] = Math.min(days[at]!, days[at + 1]!)
   // Unsent messages are below newer ones.

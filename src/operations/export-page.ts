@@ -14,6 +14,7 @@ import { sessionKeyOf } from '../model/session.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { isMoment } from '../platform/format.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import { SentOrder } from '../send/sent-order.ts'
 import { ExportedMedia } from './export-media.ts'
 import style from './export-page.css' with { type: 'text' }
 import type { Reader } from './export-texts.ts'
@@ -40,7 +41,7 @@ export async function* renderPage(
   signal: AbortSignal,
 ): AsyncGenerator<string, void> {
   const conversations = await findConversations(source, source.history.walk(filter, signal))
-  yield renderStart(reader, conversations.length > 1)
+  yield renderStart(reader, conversations)
   yield renderHeader(filter, source.clock.now(), conversations, reader)
   const media = new ExportedMedia(source.media, signal)
   for (const [nth, conversation] of conversations.entries()) {
@@ -55,18 +56,22 @@ export async function* renderPage(
 
 const policy = `default-src 'none'; style-src 'sha256-${nodeCrypto().createHash('sha256').update(style).digest('base64')}'; img-src data:; media-src data:; base-uri 'none'; form-action 'none'`
 
-const renderStart = ({ language, t }: Reader, hasIndex: boolean) => `<!doctype html>
-<html lang="${language}">
+/** One conversation is called by its contact. */
+const titleOf = ({ t }: Reader, [first, ...others]: readonly FoundConversation[]): string =>
+  first && others.length === 0 ? oneLine(first.name ?? shortIdOf(first.user)) : t('title')
+
+const renderStart = (reader: Reader, conversations: readonly FoundConversation[]) => `<!doctype html>
+<html lang="${reader.language}">
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <meta name="referrer" content="no-referrer">
-<title>${t('title')}</title>
+<title>${titleOf(reader, conversations)}</title>
 <style>${style}</style>
 </head>
-<body${hasIndex ? '' : ' class="single"'}>
+<body${conversations.length > 1 ? '' : ' class="single"'}>
 `
 
 /** Returns the user of the conversation. */
@@ -101,6 +106,19 @@ const escapeHtml = (text: string): string =>
     .replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, '\ufffd')
     .replace(/[&<>"']/g, character => `&#${character.charCodeAt(0)};`)
 
+/** Addresses in plain ASCII, so that they lead where they seem to lead. */
+const addresses = /(https?:\/\/[!#-&(-;=?-~]*[\w/#=&%+~-])(?!(?!\p{Script=Han})\p{L})/iu
+
+/** Makes a text of several lines safe, with links. */
+const renderText = (text: string): string =>
+  text
+    .split(addresses)
+    .map((part, nth) => {
+      const safe = escapeHtml(part)
+      return nth % 2 === 1 ? `<a href="${safe}" rel="noopener noreferrer">${safe}</a>` : safe
+    })
+    .join('')
+
 /** Makes a name safe: also shows what changes the direction of a text, or cannot be seen. */
 const oneLine = (text: string): string => escapeHtml(escapeControls(text))
 
@@ -124,7 +142,7 @@ function renderHeader(
     t('zone', { zone }),
   ]
   return `<header class="top" id="top">
-<h1>${t('title')}</h1>
+<h1>${titleOf(reader, conversations)}</h1>
 <p class="soft small">${escapeHtml(facts.join(' · '))}</p>
 </header>
 ${conversations.length > 1 ? renderIndex(conversations, reader) : ''}<main>
@@ -155,6 +173,13 @@ const renderHead = (
 `
 }
 
+/** Yields messages as people read them. */
+async function* inOrder(pages: AsyncIterable<Message[]>): AsyncGenerator<Message, void> {
+  const order = new SentOrder<Message>()
+  for await (const messages of pages) for (const message of messages) yield* order.take(message)
+  yield* order.rest()
+}
+
 /** Renders the messages of a conversation with a heading for each day. */
 async function* renderDays(
   pages: AsyncIterable<Message[]>,
@@ -163,17 +188,16 @@ async function* renderDays(
 ): AsyncGenerator<string, void> {
   let day: string | undefined
   let direction: string | undefined
-  for await (const messages of pages)
-    for (const message of messages) {
-      const now = reader.at(message.timestamp, reader.day)
-      if (now !== day) {
-        yield `${day === undefined ? '' : '</div>\n'}<div class="of-day"><h3 class="day"><span>${now}</span></h3>\n`
-        direction = undefined
-      }
-      yield* renderMessage(message, message.direction !== direction, media, reader)
-      day = now
-      direction = message.direction
+  for await (const message of inOrder(pages)) {
+    const now = reader.at(message.timestamp, reader.day)
+    if (now !== day) {
+      yield `${day === undefined ? '' : '</div>\n'}<div class="of-day"><h3 class="day"><span>${now}</span></h3>\n`
+      direction = undefined
     }
+    yield* renderMessage(message, message.direction !== direction, media, reader)
+    day = now
+    direction = message.direction
+  }
   if (day !== undefined) yield '</div>\n'
 }
 
@@ -196,7 +220,7 @@ async function* renderMessage(
   let index = 0
   for (const item of items) {
     if (item.kind === 'TEXT')
-      yield `<div class="text foreign" dir="auto">${escapeHtml(item.text ?? '')}</div>`
+      yield `<div class="text foreign" dir="auto">${renderText(item.text ?? '')}</div>`
     else if (item.kind === 'UNKNOWN') yield renderUnknown(reader)
     else yield* renderMedia(message, item, item.has_media ? index++ : undefined, media, reader)
   }

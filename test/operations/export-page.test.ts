@@ -1,4 +1,5 @@
 /** The page of an export: opens offline, runs nothing of what people wrote, and names what it does not have. */
+
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
@@ -6,6 +7,7 @@ import { join } from 'node:path'
 import { exportStylePath, makeExportStyle } from '../../scripts/export-style.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { SvcError } from '../../src/model/error.ts'
+import { owner } from '../../src/model/principal.ts'
 import { exportMessages } from '../../src/operations/export.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -66,6 +68,32 @@ test('what was only refused is a conversation where the panel lists one', async 
   // The user wrote before this page begins: the refused answer belongs to a conversation.
   const page = await pageOf(t, { since: messages[1]!.timestamp })
   expect([page.match(/<article/g)?.length, page.includes('nobody')]).toEqual([1, false])
+})
+
+test('one conversation has the name of its contact, its addresses are links, and a draft stands where it was sent', async () => {
+  await using t = await withGateway()
+  await t.sandbox.say('see https://example.com/a?b=1&c="2". and http://ex\u0430mple.com')
+  const [{ from_user: user_id } = { from_user: '' }] = await t.receive(1)
+  await t.gateway.users.name({ user_id, name: 'Mum & Dad' })
+  const { outbox_id } = await t.send({ text: 'drafted first', approval: 'nobody' })
+  await t.send({ text: 'never approved', approval: 'nobody' })
+  t.clock.advance(10 * 60_000)
+  await t.sandbox.advance(10 * 60_000)
+  await t.sandbox.say('written meanwhile')
+  await t.receive(1)
+  t.clock.advance(5 * 60_000)
+  await t.gateway.outbox.approve(owner, outbox_id!)
+  const page = await pageOf(t)
+  expect(page).toContain('<title>Mum &#38; Dad</title>')
+  expect(
+    [...page.matchAll(/<a href="([^"]+)" rel="noopener noreferrer">([^<]+)</g)].map(([, to]) => to),
+  ).toEqual(['https://example.com/a?b=1&#38;c='])
+  const said = [...page.matchAll(/dir="auto">([a-z ]+)</g)].map(([, text]) => text!.trim())
+  expect(said.filter(text => text !== 'see')).toEqual([
+    'written meanwhile',
+    'drafted first',
+    'never approved',
+  ])
 })
 
 test('initials and colours are those of the panel', async () => {

@@ -141,6 +141,27 @@ test('messages below an old unsent one have the headings of their own days', asy
   expect(rowsOf(stored, [tomorrow], undefined).at(-1)?.newDay).toBe(true)
 })
 
+test('a message that waited stands where it was sent, and a draft below all of them', async () => {
+  const { rowsOf } = await import('../../admin/conversations/rows.ts')
+  const minute = 60_000
+  const { messages } = await panel.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
+  const at = (id: number, minutes: number, more: object = {}) => ({
+    ...messages[0]!,
+    id,
+    timestamp: minutes * minute,
+    ...more,
+  })
+  const sent = { direction: 'sent' as const, status: 'accepted' as const }
+  const draft = { direction: 'sent' as const, status: 'queued' as const, reason_code: 'approval' }
+  const orderOf = (stored: Parameters<typeof rowsOf>[0]) =>
+    rowsOf(stored, [], undefined).map(({ key }) => key)
+  // Written at 15 and 16, sent at 25 and 24; the clocks of svc and WeChat differ by half a minute.
+  const log = [at(1, 10), at(2, 25, sent), at(3, 24, sent), at(4, 9, draft), at(5, 16), at(6, 20.5, sent)]
+  expect(orderOf([...log, at(7, 20), at(8, 30)])).toEqual([1, 5, 6, 7, 3, 2, 8, 4])
+  expect(orderOf(log)).toEqual([1, 5, 6, 3, 2, 4])
+  expect(orderOf([at(1, 10), at(2, 10, sent), at(3, 10), at(4, 10, sent)])).toEqual([1, 2, 3, 4])
+})
+
 test('the time of a message is by the clock of the service, even if the browser’s is wrong', async () => {
   const { deskOf } = await import('../../admin/conversations/desks.ts')
   const { call } = await import('../../admin/api.ts')

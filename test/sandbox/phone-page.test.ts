@@ -67,7 +67,9 @@ test.skipIf(!hasBrowser)(
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
 
     // On a narrow screen, what is not the phone is a screen of its own.
-    const toPeople = () => page.getByRole('button', { name: texts.en['people.back'] }).click()
+    const toPeople = async () => {
+      while (await page.locator('.phone').isVisible()) await page.locator('#back').click()
+    }
     await toPeople()
     // What a switch is set to can be read, however narrow the column.
     await page.getByText('Behaviour', { exact: true }).click()
@@ -160,8 +162,8 @@ test.skipIf(!hasBrowser)(
     await page.locator('#chat').getByText('an answer', { exact: true }).first().waitFor()
     expect(await page.getByRole('button', { name: 'Send' }).isDisabled()).toBe(true)
 
-    await page.getByLabel('Days').fill('1')
     await toPeople()
+    await page.getByLabel('Days').fill('1')
     await page.getByLabel('Hours').fill('2')
     await page.getByRole('button', { name: 'Move on' }).click()
     await page.getByText('1 day and 2 hours ahead').waitFor()
