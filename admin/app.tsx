@@ -8,7 +8,6 @@ import { outbox, questions, useOutbox, useQuestions } from './answers.ts'
 import { onSignedOut } from './api.ts'
 import { listenAgain } from './follow.ts'
 import { language, type TextKey, t } from './i18n.ts'
-import icon from './icon.svg' with { type: 'text' }
 import { nameOf, online, signedOut, status, storeFails, unread } from './live.ts'
 import { SignIn } from './pages/sign-in.tsx'
 import { pages } from './pages.ts'
@@ -48,9 +47,6 @@ const places: readonly Place[] = [
 /** What fits into the bar of a phone. If there is more, one of them is the button for the others. */
 const inBar = 5
 
-/** In the script: a request of its own would take more. */
-const brand = `data:image/svg+xml,${encodeURIComponent(icon)}`
-
 onSignedOut.call = () => {
   signedOut.value = true
 }
@@ -80,7 +76,7 @@ function Shell() {
       </a>
       <nav class="rail" aria-label={t('nav.label')}>
         <div class="brand">
-          <img src={brand} alt="" width={28} height={28} />
+          <span class="logo" />
           svc
         </div>
         <Places path={path} />

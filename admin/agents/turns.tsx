@@ -71,7 +71,7 @@ function One({ turn, name }: { turn: Turn; name: string | undefined }) {
       )}
       {error !== undefined && (
         <span class="problem foreign" dir="auto">
-          {error.slice(0, 1000)}
+          {readable(error)}
         </span>
       )}
     </li>
@@ -92,6 +92,12 @@ const Said = ({ class: kind, by, children }: SaidProps) => (
     </p>
   </blockquote>
 )
+
+/** An agent's error may be JSON, of which people need the message. */
+function readable(error: string): string {
+  const [, said] = /"(?:message|detail)"\s*:\s*"((?:[^"\\]|\\.)+)"/.exec(error) ?? []
+  return (said === undefined ? error : said.replace(/\\(.)/g, '$1')).slice(0, 1000)
+}
 
 /** The number of messages that the turn is about, with a link to the first one. */
 function Messages({ turn: { messages, session, user_id: userId } }: { turn: Turn }) {

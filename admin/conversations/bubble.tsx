@@ -8,6 +8,7 @@ import { answering, callerName, may, mayCancel } from '../rights.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
 import { accountOf } from '../sessions/names.ts'
 import { clock, day, sameDay } from '../times.ts'
+import { Link } from '../ui/link.tsx'
 import { Time } from '../ui/marks.tsx'
 import { useWork } from '../ui/work.ts'
 import { Who } from '../users/avatar.tsx'
@@ -148,13 +149,20 @@ function Note({ message, decides, hasAgain, onAgain }: BubbleProps) {
   )
 }
 
-/** Who sent it, if that was not the owner. */
-function SentBy({ message: { sent_by = 'owner', sent_by_name } }: { message: Message }) {
+/** Who wrote it, if that was not the owner. The audit log says who changed it and who let it go. */
+function SentBy({ message: { id, sent_by = 'owner', sent_by_name } }: { message: Message }) {
   if (sent_by === 'owner') return null
+  const name = <bdi>{sent_by_name ?? callerName(sent_by)}</bdi>
   return (
     <p class="by small soft" title={sent_by}>
       <span class="visually-hidden">{t('chat.sent_by')} </span>
-      <bdi>{sent_by_name ?? callerName(sent_by)}</bdi>
+      {may('audit') && id > 0 ? (
+        <Link href={`/audit?message=${id}`} title={t('nav.audit')}>
+          {name}
+        </Link>
+      ) : (
+        name
+      )}
     </p>
   )
 }

@@ -1,8 +1,8 @@
 /** The side sheet of a webhook: its state, what it gets, its deliveries. */
 import { useSignal } from '@preact/signals'
 import { deliveryProblem } from '../errors.ts'
-import { isolated, t } from '../i18n.ts'
-import { ago, whole } from '../times.ts'
+import { gap, isolated, t } from '../i18n.ts'
+import { ago, relative, whole } from '../times.ts'
 import { Icon } from '../ui/icon.tsx'
 import { Fact, State } from '../ui/marks.tsx'
 import { Sheet } from '../ui/sheet.tsx'
@@ -51,7 +51,7 @@ export function WebhookDetail({ endpoint, onAsk, onClose }: DetailProps) {
 
 /** Why nothing is delivered. */
 function Trouble({ endpoint }: { endpoint: WebhookEndpoint }) {
-  const { id, status, failing_since = 0, last_error, last_error_code } = endpoint
+  const { id, status, failing_since = 0, last_error, last_error_code, next_try_at: next } = endpoint
   const { disabled_reason, disabled_code, disabled_at = 0 } = endpoint
   return (
     <div class={`notice ${statusLooks[status].tone}`}>
@@ -62,7 +62,7 @@ function Trouble({ endpoint }: { endpoint: WebhookEndpoint }) {
           t('webhooks.is_failing', {
             when: ago(failing_since),
             error: deliveryProblem(last_error_code, last_error),
-          })}
+          }) + (next === undefined ? '' : gap() + t('webhooks.next_try', { when: relative(next) }))}
         {status === 'disabled' &&
           t('webhooks.is_disabled', {
             when: ago(disabled_at),

@@ -60,6 +60,8 @@ function findMisfits(): string[] {
     const { left, right } = room(element, box)
     if (box.left < left - slack || box.right > right + slack)
       found.add(`cut: ${name(element)} ${Math.round(box.left)}–${Math.round(box.right)}`)
+    if (element.matches('.count') && element.scrollWidth > element.clientWidth)
+      found.add(`overflows: ${name(element)}`)
     if (element.matches('.count') && isHalfCovered(element, box.left, box.right, box))
       found.add(`covered: ${name(element)}`)
   }

@@ -35,7 +35,7 @@ export async function withFullPanel(): Promise<FullPanel> {
   await sandbox.bulk(120, 'Message {n} of a usual length, as people write them.', bots.get(longName)!.bot_id)
   await gateway.users.name({ user_id: user, name: 'Wolfeschlegelsteinhausenbergerdorff-Hohenlohe' })
   await gateway.users.name({ user_id: other, name: '北方分店的客户服务经理王小明先生' })
-  await write(panel, 'Hello?')
+  for (let nth = 0; nth < 30; nth++) await write(panel, nth === 0 ? 'Hello?' : `Hello? ${nth}`)
 
   const { webhooks, keys, topics, invitations } = gateway
   await webhooks.add(owner, { url: hook.url, allow_private: true, replies: true })
