@@ -364,8 +364,7 @@ describe.skipIf(!hasBrowser)('conversations', () => {
         to,
       )
 
-    // A message that was sent a day after it was written stays in its place, under the day of the next
-    // message.
+    // A message that was sent a day after it was written stands where it was sent, under its own day.
     await says(7, 'yesterday', 20)
     await stored(panel, 1)
     const { outbox_id } = await panel.send({ text: 'approved today', approval: 'nobody' })
@@ -374,9 +373,14 @@ describe.skipIf(!hasBrowser)('conversations', () => {
     await panel.gateway.outbox.approve(owner, outbox_id!)
     const page = await panel.open({ timezoneId, path: chatOf(from) })
     await bubble(page, 'second').waitFor()
-    expect(await log(page).locator('.day:not(.unread-line)').count()).toBe(1)
+    expect(await log(page).locator('.day:not(.unread-line)').count()).toBe(2)
+    expect(await log(page).locator('article .text').allTextContents()).toEqual([
+      'yesterday',
+      'second',
+      'approved today',
+    ])
     const times = await log(page).locator('article time').allTextContents()
-    expect(times.map(text => text.length > '14:05 PM'.length)).toEqual([false, true, false])
+    expect(times.map(text => text.length > '14:05 PM'.length)).toEqual([false, false, false])
 
     /** Another user writes, and their chat is opened. @returns the user */
     const goToAnother = async (text: string) => {
