@@ -185,7 +185,7 @@ test('an account without an answer since the start is connecting; after some min
   const { sentenceOf } = await import('../../admin/overview/sentence.ts')
   const later = { ...connecting.snapshot, now: connecting.snapshot.now + 10 * minuteMs }
   const concerns = concernsOf(later)
-  expect(concerns).toMatchObject([{ kind: 'silent', path: judged.dir }])
+  expect(concerns).toMatchObject([{ kind: 'silent' }])
   expect(sentenceOf(later, concerns)).toEqual({ tone: 'warn', text: t('overview.silent', { count: 1 }) })
   expect(judged.silenceOf(later.sessions, later.now)).toBe(t('overview.silent_always'))
   await write(judged, 'hello')
