@@ -15,6 +15,7 @@ import { ingest } from './ingest.ts'
 import { ingestLarge } from './ingest-large.ts'
 import { many } from './many.ts'
 import { media } from './media.ts'
+import { pairWith } from './pair.ts'
 import { panel } from './panel.ts'
 import { panelBurst } from './panel-burst.ts'
 import { push } from './push.ts'
@@ -61,20 +62,27 @@ const { values, positionals } = parseArgs({
     help: { type: 'boolean', short: 'h', default: false },
   },
 })
-const unknown = positionals.filter(name => !all.some(benchmark => benchmark.name === name))
+// What another version costs is measured only if that version is named.
+const ref = positionals[0] === 'pair' ? positionals[1] : undefined
+const named = ref === undefined ? positionals : positionals.slice(2)
+const unknown = named.filter(name => !all.some(benchmark => benchmark.name === name))
 if (values.help || unknown.length > 0) {
   for (const name of unknown) console.error(`there is no benchmark ${name}`)
   console.log(`./scripts/bench [--quick] [--rounds N] [--keep] [name …]
+./scripts/bench pair REF
 
   --quick     small sizes and few rounds, for an impression; goals are not judged
   --rounds N  rounds of baseline and svc (5; quick: 2)
   --keep      keeps the store of 5,000,000 rows in the temporary folder for the next run
 `)
-  for (const { name, compares } of all) console.log(`${name}\n    ${compares}`)
+  for (const { name, compares } of [...all, pairWith('REF')]) console.log(`${name}\n    ${compares}`)
   process.exit(unknown.length > 0 ? 2 : 0)
 }
 
-const chosen = all.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
+const chosen =
+  ref === undefined
+    ? all.filter(({ name }) => named.length === 0 || named.includes(name))
+    : [pairWith(ref), ...all.filter(({ name }) => named.includes(name))]
 const rounds = Number(values.rounds ?? (values.quick ? 2 : 5))
 const rows: Row[] = []
 const notes: string[] = []

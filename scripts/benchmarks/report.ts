@@ -66,15 +66,30 @@ export async function alternate(
   return found
 }
 
+interface About {
+  name: string
+  what: string
+  unit: string
+  goal: number
+  digits?: number
+}
+
 /**
  * Returns the row of a speed where more is better: the ratio of the medians, with the ratio of each round as
  * the spread.
  */
-export function createSpeedRow(
+export const createSpeedRow = (paired: Paired, about: About): Row =>
+  createRatioRow(paired, about, { sign: '≥', isMet: ratio => ratio >= about.goal })
+
+/** The same for a cost, where less is better. */
+export const createCostRow = (paired: Paired, about: About): Row =>
+  createRatioRow(paired, about, { sign: '≤', isMet: ratio => ratio <= about.goal })
+
+function createRatioRow(
   paired: Paired,
-  about: { name: string; what: string; unit: string; goal: number; digits?: number },
+  { name, what, unit, goal, digits = 0 }: About,
+  { sign, isMet }: { sign: string; isMet(ratio: number): boolean },
 ): Row {
-  const { name, what, unit, goal, digits = 0 } = about
   const ratio = median(paired.ours) / median(paired.baseline)
   const ratios = paired.ours.map((value, i) => value / (paired.baseline[i] ?? Number.NaN))
   return {
@@ -83,8 +98,8 @@ export function createSpeedRow(
     ours: `${formatNumber(median(paired.ours), digits)} ${unit}`,
     baseline: `${formatNumber(median(paired.baseline), digits)} ${unit}`,
     result: ratio.toFixed(2),
-    goal: `≥ ${goal}`,
-    met: ratio >= goal,
+    goal: `${sign} ${goal}`,
+    met: isMet(ratio),
     spread: formatSpread(ratios, 2),
   }
 }

@@ -49,8 +49,10 @@ export async function runLoad(
   connections: number,
   seconds: number,
   [at, body] = [path, answer],
+  token?: string,
 ): Promise<LoadResult> {
-  await using child = await startChild('load.ts', [url, at, body, String(connections), String(seconds)])
+  const given = [url, at, body, String(connections), String(seconds)]
+  await using child = await startChild('load.ts', token === undefined ? given : [...given, token])
   if ((await child.exited) !== 0) throw new Error('the load process failed')
   return JSON.parse((await child.output()).trim().split('\n').at(-1) ?? '') as LoadResult
 }
