@@ -115,8 +115,8 @@ const loadFlock = async () => (await openLibc({ flock: { args: ['i32', 'i32'], r
 async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEngine> {
   let file = opened
   let fd = openSync(path, 'r+')
+  let ours = fstatSync(fd)
   const isOurFile = () => {
-    const ours = fstatSync(fd)
     const theirs = statSync(path, { throwIfNoEntry: false })
     return theirs?.ino === ours.ino && theirs.dev === ours.dev
   }
@@ -131,7 +131,7 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
       for (let tries = 0; tries < 10; tries++) {
         if (!(await file.tryLock())) return false
         if (isOurFile()) {
-          writeNote(fd, 'flock', note)
+          if (note !== undefined) writeNote(fd, 'flock', note)
           return true
         }
         await writeFile(path, 'flock\n', { flag: 'wx', mode: 0o600 }).catch(() => {})
@@ -143,6 +143,7 @@ async function openFlockEngine(path: string, opened: FlockFile): Promise<LockEng
         close()
         file = next
         fd = nextFd
+        ours = fstatSync(fd)
       }
       return false
     },

@@ -47,7 +47,7 @@ export async function openLockFolder(path: string): Promise<LockEngine> {
         if (!(await held.tryOnce())) return false
       }
       watch.forget()
-      writeNote(fd, 'lockfile', note)
+      if (note !== undefined) writeNote(fd, 'lockfile', note)
       return true
     },
     release: held.release,

@@ -21,9 +21,10 @@ export const kindOf = (line: string): string =>
 /** One open lock file. The file exists already, with its kind in the first line. */
 export interface LockEngine {
   /**
-   * Takes the lock if it is free. `note` is written into the file, for the error messages of other processes.
+   * Takes the lock if it is free. `note` is written into the file, for the error messages of other processes; without
+   * one, that of an earlier holder stays.
    */
-  take(note: string): Promise<boolean>
+  take(note: string | undefined): Promise<boolean>
   release(): Promise<void>
   /** Returns whether the lock that was taken still excludes others. */
   isIntact(): boolean

@@ -93,7 +93,7 @@ async function recordKind(path: string, kind?: LockKind): Promise<string> {
 interface HoldOptions {
   /** The longest wait, in ms. */
   timeoutMs?: number
-  /** It is held for microseconds, so other processes get it between two holds. */
+  /** It is held for microseconds, so other processes get it between two holds, and it leaves no note. */
   brief?: boolean
 }
 
@@ -180,7 +180,7 @@ export class FileLock {
       if (!brief) await this.#pauseBurst()
       for (;;) {
         this.#rejectClosed()
-        if (await this.#take()) {
+        if (await this.#take(brief)) {
           this.#brief = brief
           return
         }
@@ -233,8 +233,8 @@ export class FileLock {
     return this.close()
   }
 
-  async #take(): Promise<boolean> {
-    const note = `taken by process ${process.pid} at ${new Date().toISOString()}`
+  async #take(brief = false): Promise<boolean> {
+    const note = brief ? undefined : `taken by process ${process.pid} at ${new Date().toISOString()}`
     if (!(await this.#engine.take(note))) return false
     if (this.#closed) {
       await this.#engine.release()

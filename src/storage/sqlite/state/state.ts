@@ -120,7 +120,10 @@ async function commit(
   return 'moved'
 }
 
-/** Joins callers that wait for the lock in a group, whose work is done while holding it once. */
+/**
+ * Joins callers that wait for the lock in a group, whose work is done while holding it once. For a brief hold, the group
+ * has all callers of this turn of the event loop: requests that came together are handled one by one.
+ */
 function shareLock<Item, Result>(
   lock: Pick<FileLock, 'run'>,
   work: (group: readonly Waiting<Item, Result>[]) => Promise<void>,
@@ -136,15 +139,18 @@ function shareLock<Item, Result>(
         if (group === mine) group = undefined
       }
       group = mine
-      lock
-        .run(() => {
-          closed()
-          return work(mine)
-        }, options)
-        .catch(error => {
-          closed()
-          for (const { done } of mine) done.reject(error)
-        })
+      const begin = () =>
+        lock
+          .run(() => {
+            closed()
+            return work(mine)
+          }, options)
+          .catch(error => {
+            closed()
+            for (const { done } of mine) done.reject(error)
+          })
+      if (options?.brief) setImmediate(begin)
+      else void begin()
     }
     return done.promise
   }

@@ -66,6 +66,16 @@ test('reads that wait share the lock; one that fails fails alone', async () => {
   expect(t.holds.count).toBe(1)
 })
 
+test('reads that are asked for one by one in a turn of the event loop share the lock', async () => {
+  await using t = await open()
+  const reads = Array.from({ length: 8 }, async () => {
+    await new Promise(resolve => setImmediate(resolve))
+    return await t.state.readTogether(() => t.state.sessions.get('s'))
+  })
+  expect((await Promise.all(reads)).map(found => found?.name)).toEqual(reads.map(() => 's'))
+  expect(t.holds.count).toBe(1)
+})
+
 test('a damaged login does not wait for the lock that its reader holds', async () => {
   await using t = await open()
   await writeFile(join(t.dir, 's/token.json'), '{')
