@@ -3,6 +3,7 @@
  * deadlines.
  */
 import type { BotInfo } from '../model/session.ts'
+import { sliceArray } from '../platform/lossless.ts'
 import type { RequestPermits } from '../platform/permits.ts'
 import { type SealedFile, uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
@@ -16,7 +17,6 @@ import {
   type Reply,
   randomUin,
 } from './http.ts'
-import { sliceArray } from './lossless.ts'
 import type { QrcodeReply, QrcodeStatusReply, WeixinMessage } from './wire.ts'
 
 /** The account that a request is made for. */

@@ -6,9 +6,9 @@
 import type { MediaInfo, MediaKind, Message, MessageItem, MessageKind } from '../model/message.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import { longestValue, parseLossless } from '../platform/lossless.ts'
 import { parseAesKey } from './crypto.ts'
 import { countOf, filledOf, idOf, kindOfItem, objectOf, payloadOfKind, textOf, timeOf } from './fields.ts'
-import { longestValue, parseLossless } from './lossless.ts'
 import { type QuotableMessage, quoteOf } from './quote.ts'
 import { messageType, type WeixinMessage } from './wire.ts'
 

@@ -10,10 +10,10 @@ import { escapeControls } from '../platform/escape-controls.ts'
 import { isNeverSent, networkCodeOf } from '../platform/fetch.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { maskText } from '../platform/log.ts'
+import { type ParsedPart, parseInSlices, quoteLongIntegers } from '../platform/lossless.ts'
 import type { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
 import { objectOf } from './fields.ts'
-import { type ParsedPart, parseInSlices, quoteLongIntegers } from './lossless.ts'
 import type { Outcome } from './wire.ts'
 
 /** Method, headers and body of a request. It has no timeout of its own: abort the signal to end it. */
@@ -173,12 +173,11 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Reply> {
   if (signal?.aborted) throw signal.reason
   const ended = new AbortController()
   const leave = signal && followSignal(signal, ended)
-  const timeoutError = new DOMException('The deadline passed', 'TimeoutError')
   let timer: AwakeTimer | undefined
   const setDeadline = (ms: number) => {
     timer?.stop()
     // A process that slept or was busy first reads what is already in its socket.
-    timer = startAwakeTimer(ms, () => ended.abort(timeoutError))
+    timer = startAwakeTimer(ms, () => ended.abort(new DOMException('The deadline passed', 'TimeoutError')))
   }
   setDeadline(request.timeoutMs)
   let response: Response | undefined

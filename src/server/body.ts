@@ -1,11 +1,11 @@
 /** Reads request bodies: limits their size and time, and parses JSON without changing long ids. */
 import { Buffer } from 'node:buffer'
-import { parseLossless } from '../ilink/lossless.ts'
 import { createBadJsonError } from '../model/bad-json.ts'
 import { invalidArguments, SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { owner } from '../model/principal.ts'
 import { SharedRoom, shares } from '../model/shares.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
+import { parseLossless } from '../platform/lossless.ts'
 import { callerAddressOf, principalOf } from './caller.ts'
 import { countedBy } from './open-calls.ts'
 

@@ -2,7 +2,7 @@ import { Database } from 'bun:sqlite'
 import { describe, expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import { parseLossless } from '../../src/ilink/lossless.ts'
+import { parseLossless } from '../../src/platform/lossless.ts'
 import { type Json, logIn, type Service, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 

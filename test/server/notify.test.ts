@@ -1,8 +1,8 @@
 /** What programs send to a topic, as their documents and sources have it, and what a person then reads. */
 import { describe, expect, test } from 'bun:test'
-import { parseLossless } from '../../src/ilink/lossless.ts'
 import type { TopicForDoor } from '../../src/model/topic.ts'
 import type { SentNotice } from '../../src/operations/notices.ts'
+import { parseLossless } from '../../src/platform/lossless.ts'
 import { readBodyForm } from '../../src/server/notify/form.ts'
 import { readNotices } from '../../src/server/notify/read.ts'
 import { codeOf } from '../support/failure.ts'

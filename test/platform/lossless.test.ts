@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { parseInSlices, parseLossless, quoteLongIntegers, sliceArray } from '../../src/ilink/lossless.ts'
+import { parseInSlices, parseLossless, quoteLongIntegers, sliceArray } from '../../src/platform/lossless.ts'
 import { failure } from '../support/failure.ts'
 
 describe('parseLossless', () => {
