@@ -284,24 +284,13 @@ export class Accounts {
    * polls, the store knows which ones.
    */
   async listKnowing(user: string, scope?: Scope): Promise<(ConnectedSession & { context: UserContext })[]> {
-    const { contexts, sessions } = this.#ports.state
-    const knowing = await this.#keepVisible([...(await contexts.findSessions(user))], scope)
-    const once = new Map<string, SessionRecord>()
-    for (const record of await Promise.all(knowing.map(name => sessions.get(name))))
-      if (record) once.set(record.name, record)
-    const known: (ConnectedSession & { context: UserContext })[] = []
-    for (const { name, bot } of await this.sortRecords([...once.values()])) {
-      const context = bot && (await contexts.find(name, user))
-      if (bot && context?.token !== undefined) known.push({ name, bot, context })
-    }
-    return known
-  }
-
-  /** Removes the names of sessions that a caller may not see, before anything about them is read. */
-  async #keepVisible(names: readonly string[], scope: Scope | undefined): Promise<readonly string[]> {
-    if (!scope?.bots) return names
-    const visible = new Set((await this.#listVisible(scope)).map(({ name }) => sessionKeyOf(name)))
-    return names.filter(name => visible.has(sessionKeyOf(name)))
+    const knowing = await this.#ports.state.contexts.findKnowing(user)
+    const known = knowing.flatMap(({ record, context }) =>
+      record.bot && context.token !== undefined && isVisible(record, scope)
+        ? { name: record.name, bot: record.bot, context }
+        : [],
+    )
+    return this.sortRecords(known)
   }
 
   /**
@@ -310,13 +299,12 @@ export class Accounts {
    */
   async listWrittenBy(user: string, scope?: Scope): Promise<WrittenSession[]> {
     const { state, store } = this.#ports
-    const names = await this.#keepVisible(await store.conversations.sessionsOf(user), scope)
-    return Promise.all(
-      names.map(async name => {
-        const record = await state.sessions.get(name)
-        return { session: record?.name ?? name, isLoggedIn: record?.bot !== undefined }
-      }),
-    )
+    const names = await store.conversations.sessionsOf(user)
+    const find = async (name: string): Promise<SessionRecord> => (await state.sessions.get(name)) ?? { name }
+    const records = await Promise.all(names.map(find))
+    return records
+      .filter(record => isVisible(record, scope))
+      .map(({ bot, name }) => ({ session: name, isLoggedIn: bot !== undefined }))
   }
 
   /** Returns the error of the first session whose files cannot be read; undefined if there is none. */
@@ -427,10 +415,10 @@ export class Accounts {
   }
 
   /** Sorts sessions: the default one first, then the oldest first. */
-  async sortRecords(records: readonly SessionRecord[]): Promise<SessionRecord[]> {
+  async sortRecords<R extends Pick<SessionRecord, 'name' | 'bot'>>(records: readonly R[]): Promise<R[]> {
     if (records.length < 2) return [...records]
     const chosen = await this.#ports.state.sessions.getDefaultName()
-    const age = (record: SessionRecord) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
+    const age = (record: R) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
     return [...records].sort(
       (a, b) =>
         Number(b.name === chosen) - Number(a.name === chosen) ||

@@ -18,7 +18,7 @@ export interface HistoryPorts {
     conversations: Pick<ConversationStore, 'listAlike' | 'listThreads'>
   }
   sessions: Pick<SessionStore, 'get' | 'list'>
-  contexts: Pick<ContextStore, 'find' | 'findSessions' | 'listUsers'>
+  contexts: Pick<ContextStore, 'findKnowing' | 'listUsers'>
   views: Views
   clock: Clock
 }

@@ -42,8 +42,8 @@ export async function invoke<O>(
   }
   if (!mayCall(by, operation)) throw await deny(rightsOf(operation))
   const { audited = operation.effect !== 'read' } = operation
-  const context = { tool: operation.name, signal: call.signal, requestId: call.requestId }
-  const asSvcError = (error: unknown) => toSvcError(error, log, context)
+  const asSvcError = (error: unknown) =>
+    toSvcError(error, log, { tool: operation.name, signal: call.signal, requestId: call.requestId })
   try {
     by.ended?.throwIfAborted()
     const parsed = operation.parse(input)

@@ -301,11 +301,11 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
       if (isStuck) rollback()
       // IMMEDIATE: a deferred transaction that read first would fail at once if another process has written
       // since.
-      engine.exec('BEGIN IMMEDIATE')
+      statementOf('BEGIN IMMEDIATE').run()
       depth = 1
       try {
         const result = work()
-        engine.exec('COMMIT')
+        statementOf('COMMIT').run()
         return result
       } catch (error) {
         rollback()

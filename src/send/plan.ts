@@ -10,7 +10,13 @@ import { badArgument, SvcError, withFieldNames } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { UserWithName } from '../model/next-step.ts'
 import { formatPrincipal, onlyDrafts, type Principal } from '../model/principal.ts'
-import { type BotInfo, normalizeSessionName, quotaPerInbound, sessionKeyOf } from '../model/session.ts'
+import {
+  type BotInfo,
+  normalizeSessionName,
+  quotaPerInbound,
+  sessionKeyOf,
+  type UserContext,
+} from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId, readUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
@@ -19,6 +25,7 @@ import type { ContextStore, SessionStore } from '../storage/state.ts'
 import type { ConversationStore, UserNameStore } from '../storage/store.ts'
 import { composeMessage } from './delivery.ts'
 import type { MediaFiles, SendCaller, StagedFile } from './media-files.ts'
+import { requireVisible } from './problems.ts'
 import { splitText, textLimitBytes } from './split.ts'
 
 export interface SendRequest {
@@ -51,9 +58,20 @@ export interface SendRequest {
  */
 export type SendPiece = { kind: 'text'; text: string } | { kind: MediaKind; file: StagedFile }
 
-/** Returns the request as this caller may make it: a person has to approve the send of a key that only drafts. */
-export const limitRequest = (request: SendRequest, by: Principal): SendRequest =>
-  onlyDrafts(by) ? { ...request, approval: 'draft' } : request
+/**
+ * Returns the request as this caller may make it: a person has to approve the send of a key that only drafts. A lone
+ * surrogate in the text becomes U+FFFD, which UTF-8 can carry.
+ *
+ * @throws SvcError `invalid_arguments` for a text that shows nothing, which would cost an answer
+ */
+export function limitRequest({ text, ...request }: SendRequest, by: Principal): SendRequest {
+  if (text) requireVisible(text)
+  return {
+    ...request,
+    ...(text !== undefined && { text: text.toWellFormed() }),
+    ...(onlyDrafts(by) && { approval: 'draft' }),
+  }
+}
 
 /** Where names are looked up. */
 interface NamePorts {
@@ -102,7 +120,7 @@ export function requireUser(id: string, field: string, scope: Scope = {}): strin
 /** Where users are looked up. */
 interface UserPorts extends NamePorts {
   store: NamePorts['store'] & { conversations: Pick<ConversationStore, 'listAlike' | 'listThreads'> }
-  contexts: Pick<ContextStore, 'find' | 'findSessions' | 'listUsers'>
+  contexts: Pick<ContextStore, 'findKnowing' | 'listUsers'>
 }
 
 /**
@@ -116,7 +134,7 @@ export async function findUserId(
   field: string,
 ): Promise<string> {
   if (isIssuedId(given)) return given
-  for (const name of await contexts.findSessions(given)) if (await contexts.find(name, given)) return given
+  if ((await contexts.findKnowing(given)).length > 0) return given
   const visible = (await sessions.list()).filter(({ bot }) => isInScope(scope, bot?.bot_id))
   const users = [...(await contexts.listUsers(visible.map(({ name }) => name))).values()].flat()
   const known = new Set(users.map(({ user_id }) => user_id).filter(id => grantsUser(scope, id)))
@@ -288,15 +306,15 @@ export interface Draft {
   request: SendRequest
   session: string
   bot: BotInfo
-  /** The context token that was read together with `bot`. */
-  token: string | undefined
+  /** What the session knows of the user, read together with `bot`. */
+  context: UserContext | undefined
   pieces: SendPiece[]
   files: StagedFile[]
 }
 
 /** Returns the outbox entry of a draft. */
 export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
-  const { by, address, requestId, request, session, bot, files } = draft
+  const { by, address, requestId, request, session, bot, context, files } = draft
   const { approval, idempotency_key: key, send_at, to, until } = request
   const when_closed = send_at === undefined ? (request.when_closed ?? 'fail') : 'queue'
   const mode: SendMode = approval ? 'queue' : when_closed
@@ -311,6 +329,8 @@ export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
     ...(send_at !== undefined && { send_at }),
     ...(until !== undefined && { until }),
     parts,
+    // While files were fetched, the user may have written.
+    ...(context && files.length === 0 && { known: context }),
     ...(key !== undefined && { key, content: hashContent(request, files) }),
   }
 }

@@ -53,6 +53,7 @@ export function resultOf(
  * @param files the files of the last parts, in order
  */
 export function withRenamedFiles(result: SendResult, files: readonly StagedFile[]): SendResult {
+  if (files.length === 0) return result
   const first = result.parts.length - files.length
   const parts = result.parts.map((part, nth): SendPart => {
     const { file_name, renamed } = files[nth - first] ?? {}

@@ -6,12 +6,12 @@
  * outbox.
  */
 import { createTextItem } from '../ilink/encode.ts'
-import type { Scope } from '../model/access.ts'
+import { grantsUser, type Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import { type Principal, scopeOf } from '../model/principal.ts'
 import { type BotInfo, rightToAnswerOf, type UserContext } from '../model/session.ts'
-import { isIssuedId } from '../model/user-id.ts'
+import { isIssuedId, isPlainUserId } from '../model/user-id.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals, waitForAbort } from '../platform/signals.ts'
 import type { EnqueueResult, KeptFile, StoredEntry } from '../storage/outbox.ts'
@@ -41,7 +41,6 @@ import {
   notAdmittedError,
   notApprovedError,
   requireSoon,
-  requireVisible,
   stoppedError,
   wroteBeforeLoginError,
   wroteElsewhereError,
@@ -122,7 +121,10 @@ export class Sender {
   async send(input: SendRequest, caller: SendCaller): Promise<SendResult> {
     const { bus, closing } = this.#runtime
     if (closing.aborted) throw stoppedError(closing)
-    const request = await this.#prepare(limitRequest(input, caller.by), caller.by)
+    const given = limitRequest(input, caller.by)
+    // What a key stands for includes the id.
+    const request =
+      given.idempotency_key === undefined ? given : await this.#resolve(given, scopeOf(caller.by))
     using either = linkSignals(caller.signal, closing)
     const { signal } = either
     const progress = caller.progress?.bind(caller)
@@ -140,17 +142,16 @@ export class Sender {
     const isBare = isTypingOnly(request)
     if (request.approval && (isBare || !this.#ports.store.durable)) throw notApprovedError(request.approval)
     const running = isBare
-      ? this.#withRoute(request, caller, route => this.#setTyping(route, request, signal))
+      ? this.#withRoute(request, caller, (route, request) => this.#setTyping(route, request, signal))
       : key === undefined
-        ? this.#sendUnkeyed(request, callerWith(signal)).then(
-            result => result ?? Promise.reject(keyConflictError()),
-          )
+        ? this.#sendUnkeyed(request, callerWith(signal))
         : this.#shared.run(key, hashNames(request), signal, signal =>
             this.#sendKeyed(key, request, callerWith(signal)),
           )
     this.#running.add(running)
     try {
       const result = await running
+      if (!result) throw keyConflictError()
       if (!isBare) bus.notify('sent', result.status)
       return result
     } catch (error) {
@@ -172,8 +173,8 @@ export class Sender {
     const { durable, outbox } = this.#ports.store
     const { idempotency_key: key } = input
     if (key !== undefined && durable && (await outbox.findByKey(key))) return 'known'
-    const request = await this.#prepare(limitRequest(input, caller.by), caller.by)
-    await this.#withRoute(request, caller, async route => {
+    const given = limitRequest(input, caller.by)
+    await this.#withRoute(given, caller, async (route, request) => {
       if (isTypingOnly(request)) return
       requireSoon(request.send_at, this.#runtime.clock.now())
       const texts = await checkRequest(request, this.#ports.media, caller)
@@ -182,20 +183,11 @@ export class Sender {
     return 'new'
   }
 
-  /**
-   * Resolves the user's id, and replaces each lone surrogate in the text by U+FFFD, which UTF-8 can carry.
-   *
-   * @throws SvcError `invalid_arguments` also for a text that shows nothing, which would cost an answer
-   */
-  async #prepare({ text, ...request }: SendRequest, by: Principal): Promise<SendRequest> {
-    if (text) requireVisible(text)
+  /** Returns the request with the user's id. @throws SvcError `invalid_arguments` */
+  async #resolve(request: SendRequest, scope: Scope): Promise<SendRequest> {
     const { to, session } = request
-    const scope = scopeOf(by)
-    return {
-      ...request,
-      to: isIssuedId(to) ? requireUser(to, 'to', scope) : await this.#ports.resolveUser(to, session, scope),
-      ...(text !== undefined && { text: text.toWellFormed() }),
-    }
+    if (isIssuedId(to)) return { ...request, to: requireUser(to, 'to', scope) }
+    return { ...request, to: await this.#ports.resolveUser(to, session, scope) }
   }
 
   /** @throws SvcError if the send may neither go now nor wait */
@@ -265,28 +257,43 @@ export class Sender {
     for (const field of ['when_closed', 'send_at'] as const)
       if (waitsIfClosed(request) && request[field] !== undefined && !this.#ports.store.durable)
         throw badArgument(field, 'waiting needs the message store, which is off')
-    return this.#withRoute(request, caller, route => this.#sendBy(route, request, caller))
+    return this.#withRoute(request, caller, (route, request) => this.#sendBy(route, request, caller))
   }
 
-  /** Runs `work` with the session that sends. */
+  /** Runs `work` with the session that sends, and the request with the user's id. */
   async #withRoute<T>(
-    request: SendRequest,
+    given: SendRequest,
     { by }: Pick<SendCaller, 'by'>,
-    work: (route: Route) => Promise<T>,
+    work: (route: Route, request: SendRequest) => Promise<T>,
   ): Promise<T> {
-    const { to, session } = request
-    // The login and the contexts that decide must be of one moment.
-    const route = await this.#ports.state.readTogether(() => this.#ports.route(to, session, scopeOf(by)))
+    const { request, route } = await this.#findRoute(given, by)
     const { before } = route
     // Such a session would wait for a message that never comes, because the user does not know its bot.
     if (waitsIfClosed(request) && before?.isLoggedIn === false)
       throw wroteElsewhereError(route.name, before.session)
-    return work(route).catch(error => {
+    try {
+      return await work(route, request)
+    } catch (error) {
       if (!before || !isSvcError(error, 'window_closed')) throw error
       throw before.isLoggedIn
         ? wroteBeforeLoginError(error, before.session)
         : wroteElsewhereError(route.name, before.session, error)
-    })
+    }
+  }
+
+  /** Finds the session that sends, and the user's id. An id that this session knows as it is needs no look-up. */
+  async #findRoute(given: SendRequest, by: Principal): Promise<{ request: SendRequest; route: Route }> {
+    const scope = scopeOf(by)
+    // The login and the contexts that decide must be of one moment.
+    const find = ({ session, to }: SendRequest) =>
+      this.#ports.state.readTogether(() => this.#ports.route(to, session, scope))
+    const { to } = given
+    if (!isIssuedId(to) && isPlainUserId(to) && grantsUser(scope, to)) {
+      const route = await find(given).catch(() => undefined)
+      if (route?.context?.token !== undefined) return { request: given, route }
+    }
+    const request = await this.#resolve(given, scope)
+    return { request, route: await find(request) }
   }
 
   async #sendBy(route: Route, request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
@@ -305,7 +312,7 @@ export class Sender {
         ...files.map(file => ({ kind: file.kind, file })),
       ]
       const { address, by, requestId } = caller
-      const draft = { by, address, requestId, request, session, bot, token: context?.token, pieces, files }
+      const draft = { by, address, requestId, request, session, bot, context, pieces, files }
       const isPatient = waitsIfClosed(request) || approval !== undefined
       const entry = await (isPatient ? this.#queue(draft, caller) : this.#sendNow(draft, caller))
       return entry && withRenamedFiles(await this.#buildResult(entry), files)
@@ -338,7 +345,7 @@ export class Sender {
     using _shown = this.#keepAlive(draft, entry)
     const started = begun && first && { begun, ...first }
     // Awaited here, so that the place in the line and the typing indicator last until it has ended.
-    return await worker.sendNow({ entry, bot, token: draft.token, pieces, line, started }, caller)
+    return await worker.sendNow({ entry, bot, token: draft.context?.token, pieces, line, started }, caller)
   }
 
   /**

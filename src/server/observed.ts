@@ -27,6 +27,7 @@ const unacceptedLines = new LineLimit()
 /** A peer that remembers whether its call was accepted. */
 class ObservedPeer implements Peer {
   readonly #peer: Peer | undefined
+  #address: string | undefined
   isAccepted = false
 
   constructor(peer: Peer | undefined) {
@@ -34,7 +35,8 @@ class ObservedPeer implements Peer {
   }
 
   get remoteAddress(): string | undefined {
-    return this.#peer?.remoteAddress
+    this.#address ??= this.#peer?.remoteAddress
+    return this.#address
   }
 
   accept(): void {

@@ -203,9 +203,10 @@ function guardApp({ app, context, guard }: AppParts): Omit<OpenApiApp, 'document
     const open = isOpenPath(path)
     const answer = (identity: Identity) => {
       if (identity instanceof SvcError) return tries.throttle(toProblemResponse(identity), address())
-      if (isInvitationCall(path))
-        return answerWithinLimits(anyCaller, address, () => visit(request, peer, path))
-      if (open) return answerWithinLimits(anyCaller, address, () => answerOpen(request, peer, path))
+      if (open) {
+        const answerAny = isInvitationCall(path) ? visit : answerOpen
+        return answerWithinLimits(anyCaller, address, () => answerAny(request, peer, path))
+      }
       const { stopError } = context.shutdown
       if (stopError) return toProblemResponse(stopError)
       peer?.accept()

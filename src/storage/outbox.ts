@@ -36,7 +36,7 @@ import { isInScope, type Scope } from '../model/access.ts'
 import type { ClosedVerdict, Hold, SendRules, Verdict } from '../model/admission.ts'
 import type { MediaKind, MessageKind, SentStatus } from '../model/message.ts'
 import type { NextStep } from '../model/next-step.ts'
-import type { Counter } from '../model/session.ts'
+import type { Counter, UserContext } from '../model/session.ts'
 import type { SentMessage } from './messages.ts'
 
 /** A file stored by svc that exactly one part is sent from. */
@@ -189,6 +189,8 @@ export interface NewEntry {
   until?: number
   key?: string
   content?: string
+  /** What the session knew of the user a moment ago. An engine that keeps that in files does not read them again. */
+  known?: UserContext
   parts: readonly NewPart[]
 }
 

@@ -136,6 +136,12 @@ export interface Contact {
   name?: string | undefined
 }
 
+/** A session that knows a user. */
+export interface KnowingSession {
+  record: SessionRecord
+  context: UserContext
+}
+
 /** The right to answer: for each session and user the newest context token, and when the user last wrote. */
 export interface ContextStore {
   /**
@@ -157,8 +163,8 @@ export interface ContextStore {
    */
   countWriters(sessions: readonly string[]): Promise<ReadonlyMap<string, number>>
 
-  /** Returns the sessions that know a user. May include other sessions; `find` decides. */
-  findSessions(user: string): Promise<ReadonlySet<string>>
+  /** Returns the sessions that know a user, as they are now, with what `find` returns for each. */
+  findKnowing(user: string): Promise<readonly KnowingSession[]>
 }
 
 /** Sign-ins to the panel, as far as all processes that serve it must know them. Times are Unix ms. */

@@ -199,7 +199,9 @@ onEach(
             ['t', 0],
           ]),
         )
-        expect((await contexts.findSessions('u')).has('s')).toBe(true)
+        expect(await contexts.findKnowing('u')).toMatchObject([
+          { record: { name: 's' }, context: { token: 't1' } },
+        ])
         // Once more, as after an end that was not heard of.
         expect(await commit(batch, { cursorFrom: 'c0', cursorTo: 'c1' })).toBe('moved')
         expect(await contexts.find('s', 'u')).toMatchObject({ received_at: 1000, token: 't1' })

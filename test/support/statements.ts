@@ -1,8 +1,11 @@
-/** Counts the SQL statements that run in the process of the test. */
+/** Counts the SQL statements that run in this process. */
 import { Database } from 'bun:sqlite'
 
 export interface StatementCount extends Disposable {
+  /** Without those that begin and end transactions. */
   statements: number
+  /** Transactions that were committed. Each waits for the disk, unless it is a relaxed one. */
+  commits: number
 }
 
 /** Counts the statements of all databases that are opened from now on. */
@@ -10,17 +13,21 @@ export function countStatements(): StatementCount {
   const prepare = Database.prototype.prepare
   const count = {
     statements: 0,
+    commits: 0,
     [Symbol.dispose]() {
       Database.prototype.prepare = prepare
     },
   }
   Database.prototype.prepare = function (this: Database, ...args: Parameters<typeof prepare>) {
     const statement = prepare.apply(this, args)
+    const [word] = /^\w+/.exec(args[0]) ?? []
+    if (word === 'BEGIN' || word === 'SAVEPOINT' || word === 'RELEASE') return statement
+    const counted = word === 'COMMIT' ? 'commits' : 'statements'
     for (const method of ['all', 'get', 'run', 'iterate'] as const) {
       const real = statement[method] as (...values: unknown[]) => unknown
       Object.defineProperty(statement, method, {
         value(...values: unknown[]) {
-          count.statements++
+          count[counted]++
           return real.apply(statement, values)
         },
       })

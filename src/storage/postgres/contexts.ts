@@ -5,9 +5,10 @@
 import { sessionKeyOf, type UserContext } from '../../model/session.ts'
 import { prepared, sql } from '../../platform/sql.ts'
 import { mapContextToken } from '../sealed-places.ts'
-import type { Contact, ContextStore } from '../state.ts'
+import type { Contact, ContextStore, KnowingSession } from '../state.ts'
+import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
 import { type EngineContext, PgPart } from './part.ts'
-import { keyOfName } from './session-keys.ts'
+import { keyOfNameIn } from './session-keys.ts'
 import type { PgSessions } from './sessions.ts'
 
 interface ContextRow {
@@ -42,16 +43,8 @@ export class PgContexts extends PgPart implements ContextStore {
   }
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
-    const row = await this.db.get<ContextRow & { token?: string }>(
-      prepared(sql`SELECT peer, token, received_at, first_seen, used, last_sent_at FROM outbox_lane
-        WHERE session = ${keyOfName(session)} AND peer = ${user} AND first_seen IS NOT NULL`),
-    )
-    if (!row) return undefined
-    const { token } = row
-    return {
-      ...contextOf(row),
-      ...(token !== undefined && { token: mapContextToken(token, user, this.sealer.open) }),
-    }
+    const key = sessionKeyOf(session)
+    return (await this.findKnowing(user)).find(({ record }) => sessionKeyOf(record.name) === key)?.context
   }
 
   async listUsers(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>> {
@@ -89,13 +82,19 @@ export class PgContexts extends PgPart implements ContextStore {
     for (const { name_key, changed, count } of rows) this.#writers.set(name_key, { changed, count })
   }
 
-  async findSessions(user: string): Promise<ReadonlySet<string>> {
-    const rows = await this.db.all<{ name: string }>(
-      prepared(sql`SELECT DISTINCT a.name FROM outbox_lane l
-        JOIN session s ON s.key = l.session JOIN account a ON a.name_key = s.name_key AND a.bot_id IS NOT NULL
-        WHERE l.peer = ${user} AND l.first_seen IS NOT NULL`),
+  async findKnowing(user: string): Promise<readonly KnowingSession[]> {
+    const rows = await this.db.all<AccountRow & ContextRow & { answer_token?: string }>(
+      prepared(sql`SELECT a.*, l.peer, l.token AS answer_token, l.received_at, l.first_seen, l.used, l.last_sent_at
+        FROM outbox_lane l JOIN session s ON s.key = l.session
+        JOIN (SELECT ${accountColumns} FROM account WHERE bot_id IS NOT NULL) a ON a.name_key = s.name_key
+        WHERE l.peer = ${user} AND l.first_seen IS NOT NULL AND s.key = ${keyOfNameIn(sql`s.name_key`)}`),
     )
-    return new Set(rows.map(({ name }) => name))
+    return rows.flatMap(row => {
+      const record = recordOf(row, this.sealer)
+      const { answer_token: sealed } = row
+      const token = sealed && mapContextToken(sealed, user, this.sealer.open)
+      return record ? { record, context: { ...contextOf(row), ...(token !== undefined && { token }) } } : []
+    })
   }
 }
 

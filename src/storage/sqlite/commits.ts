@@ -95,10 +95,13 @@ interface Write {
  */
 export class CommitQueue {
   readonly #db: Database
+  readonly #check: () => void
   #writes: Write[] = []
 
-  constructor(db: Database) {
+  /** @param check throws if nothing can be written now; called before each transaction */
+  constructor(db: Database, check: () => void) {
     this.#db = db
+    this.#check = check
   }
 
   /** Runs `work` (synchronous) in the next transaction; resolves when it is on the disk. */
@@ -116,6 +119,7 @@ export class CommitQueue {
     if (writes.length === 0) return
     const ends: (() => void)[] = []
     try {
+      this.#check()
       this.#db.transaction(() => {
         for (const write of writes)
           ends.push(writes.length === 1 ? runWrite(write) : this.#runInSavepoint(write))
@@ -128,10 +132,10 @@ export class CommitQueue {
   }
 
   #runInSavepoint(write: Write): () => void {
-    this.#db.exec('SAVEPOINT one')
+    this.#db.run('SAVEPOINT one')
     try {
       const end = runWrite(write)
-      this.#db.exec('RELEASE one')
+      this.#db.run('RELEASE one')
       return end
     } catch (error) {
       // A full disk has ended the whole transaction already. Then this throws, and all writes are rejected.

@@ -52,11 +52,22 @@ export class SqliteContextArchive extends EnginePart {
   /**
    * Returns the newest of the context in the file, the context stored here, and the context of the newest
    * message.
+   *
+   * @param inFile by session
    */
-  find(session: string, user: string, inFile: UserContext | undefined): UserContext | undefined {
-    const row = this.db.get<HeardRow>`SELECT context, received_at, token, token_at FROM outbox_lane
-      WHERE session = ${this.messages.findKey(session) ?? 0} AND peer = ${user}`
-    return newestContext(inFile, row && contextOfRow(row), this.clock.now())
+  find(user: string, inFile: ReadonlyMap<string, UserContext | undefined>): Map<string, UserContext> {
+    const rows = this.db.all<HeardRow & { session: string }>`
+      SELECT wanted.value AS session, context, received_at, token, token_at
+      FROM json_each(${JSON.stringify([...inFile.keys()])}) wanted CROSS JOIN outbox_lane l
+      WHERE l.peer = ${user}
+        AND l.session = (SELECT key FROM session WHERE name = wanted.value ORDER BY named DESC, key DESC LIMIT 1)`
+    const bySession = new Map(rows.map(row => [row.session, contextOfRow(row)]))
+    const found = new Map<string, UserContext>()
+    for (const [session, context] of inFile) {
+      const newest = newestContext(context, bySession.get(session), this.clock.now())
+      if (newest) found.set(session, newest)
+    }
+    return found
   }
 
   /** Returns the contexts of a session: of these users, or all. */

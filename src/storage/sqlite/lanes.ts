@@ -5,7 +5,7 @@
  */
 import type { SendRules, Verdict } from '../../model/admission.ts'
 import { type Counter, currentCounterOf, newestContext, type UserContext } from '../../model/session.ts'
-import type { HoldBack, LaneFilter, OutboxLane, WaitingLane } from '../outbox.ts'
+import type { HoldBack, LaneFilter, NewEntry, OutboxLane, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs } from '../outbox-limits.ts'
 import { type AheadFacts, checkAdmission, judgeWaiting, shownLaneOf } from '../rules/admission.ts'
 import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
@@ -34,7 +34,8 @@ const selectByUser = `SELECT s.key AS session_key, ${laneRowColumns} FROM sessio
   WHERE s.name = ? ORDER BY s.named DESC, s.key DESC LIMIT 1`
 const selectById = `SELECT ${laneRowColumns} FROM outbox_lane l JOIN session s ON s.key = l.session WHERE l.id = ?`
 
-export type SqliteLaneRow = LaneColumns & HeardRow & { session_key?: number }
+/** `known`: what the file has of the user, if it was just read. */
+export type SqliteLaneRow = LaneColumns & HeardRow & Pick<NewEntry, 'known'> & { session_key?: number }
 
 /** A lane that decisions change. */
 export interface SqliteLane extends LaneFacts {
@@ -94,14 +95,14 @@ export class SqliteOutboxLanes extends EnginePart {
     )
   }
 
-  /** Returns the lane of a user; creates it if there is none. Call it inside a transaction. */
-  of(session: string, user: string): SqliteLane {
+  /** Returns the lane of a new entry; creates it if there is none. Call it inside a transaction. */
+  of({ known, session, user }: Pick<NewEntry, 'known' | 'session' | 'user'>): SqliteLane {
     const found = this.#find(session, user)
-    if (found?.lane_id !== undefined) return this.laneOf(found)
+    if (found?.lane_id !== undefined) return this.laneOf({ ...found, known })
     rejectErased(this.db, user)
     const key = found?.session_key ?? this.messages.ensureKey(session)
     this.db.run`INSERT INTO outbox_lane (session, peer) VALUES (${key}, ${user})`
-    return this.laneOf(this.#find(session, user)!)
+    return this.laneOf({ ...this.#find(session, user)!, known })
   }
 
   /** @returns a row without a lane if there is only the session */
@@ -201,7 +202,7 @@ export class SqliteOutboxLanes extends EnginePart {
     const now = this.clock.now()
     const context = isStored
       ? undefined
-      : newestContext(this.#fileContexts(session).get(user), contextOfRow(row), now)
+      : newestContext(row.known ?? this.#fileContexts(session).get(user), contextOfRow(row), now)
     const isTaken = !this.owner.mayTake(owner, lease_until - now, laneLeaseMs)
     return {
       id,

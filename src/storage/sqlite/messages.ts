@@ -1,7 +1,7 @@
 /** Rows of the message log: inserts, settles and reads them. */
 import { isWhole, type Scope } from '../../model/access.ts'
 import { clockSkewMs, type Inbound, nextContextOf } from '../../model/session.ts'
-import type { Clock } from '../../platform/clock.ts'
+import { type Clock, systemClock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
@@ -192,7 +192,8 @@ export class SqliteMessages extends SqliteSessionKeys {
         reason_code = ${row.reason_code}, reason_quote = ${row.reason_quote}, sent_with = ${row.sent_with}
         WHERE id = ${id} AND sent = 1`
     // The trigger that writes the event uses the system clock; the store's clock may be the sandbox's.
-    this.#db.run`UPDATE event SET at = ${this.#clock.now()}
+    if (this.#clock !== systemClock)
+      this.#db.run`UPDATE event SET at = ${this.#clock.now()}
       WHERE place = (SELECT max(place) FROM event) AND message = ${id}`
     if (text !== undefined && before && before.text !== text) this.grams.update(id, text)
   }

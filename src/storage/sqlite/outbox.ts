@@ -111,9 +111,8 @@ export class SqliteOutbox extends EnginePart {
 
   #loadForEnqueue(entry: NewEntry, rules: SendRules): EnqueueFacts<SqliteLane> {
     const { entries, lanes } = this.#parts
-    const { session, user, mode } = entry
-    const lane = lanes.of(session, user)
-    const unsent = mode === 'queue' ? entries.countUnsent(lane.id) : 0
+    const lane = lanes.of(entry)
+    const unsent = entry.mode === 'queue' ? entries.countUnsent(lane.id) : 0
     // Behind others admission is not asked.
     const admission = unsent > 0 ? { slots: noSlots(), ahead: [] } : this.#readForAdmission(lane, rules)
     return { lane, unsent, asked: isHeldBack(entry) ? entries.countAsked(lane.sessionKey) : 0, ...admission }

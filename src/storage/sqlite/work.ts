@@ -100,7 +100,7 @@ export class SqliteWork {
     this.#ports = ports
     this.#file = new OpenedStoreFile(path, clock)
     this.#changes = new ChangeNotifier({ db, log, tasks }, () => this.#file.isLost)
-    this.#writes = new CommitQueue(db)
+    this.#writes = new CommitQueue(db, () => this.#file.rejectLostNow())
   }
 
   /** Waits for a change. */
@@ -108,8 +108,12 @@ export class SqliteWork {
     return this.#changes.wait(signal, ms)
   }
 
-  guard<T>(work: () => T): T {
+  #rejectClosed(): void {
     if (this.#isClosed) throw new SvcError('shutting_down', 'the message store is closed')
+  }
+
+  guard<T>(work: () => T): T {
+    this.#rejectClosed()
     try {
       this.#file.rejectLost()
       return work()
@@ -153,7 +157,7 @@ export class SqliteWork {
   /** Runs `work` in the next transaction, which is on the disk when this resolves. */
   async #write<T>(work: () => T): Promise<T> {
     const before = this.#ports.messages.sentChanges
-    this.guard(() => this.#file.rejectLostNow())
+    this.#rejectClosed()
     try {
       return await this.#writes.write(work)
     } catch (error) {

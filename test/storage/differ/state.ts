@@ -120,8 +120,10 @@ const contactsOf = (side: Here, all: ReadonlyMap<string, readonly Contact[]>) =>
   )
 async function findContext(side: Here, session: string, user: string) {
   const context = await side.storage.state.contexts.find(session, user)
-  return context && joined(side, context, (await side.store.outbox.getCounters(session, user)).get(user))
+  return context && (await withCounter(side, context, session, user))
 }
+const withCounter = async (side: Here, context: UserContext, session: string, user: string) =>
+  joined(side, context, (await side.store.outbox.getCounters(session, user)).get(user))
 
 const contexts = {
   find: verb({ name, user }, async (side, { name, user }) =>
@@ -134,14 +136,16 @@ const contexts = {
   countWriters: verb({ some: fc.subarray(names) }, async (side, { some }) =>
     side.storage.state.contexts.countWriters(await spellAll(side, some)),
   ),
-  // May include others.
-  findSessions: verb({ user }, async ({ storage }, { user }) => {
-    const { contexts, sessions } = storage.state
-    const found = await contexts.findSessions(user)
-    const knowing = await Promise.all(
-      (await sessions.list()).map(async ({ name }) => (await contexts.find(name, user)) && name),
+  findKnowing: verb({ user }, async (side, { user }) => {
+    const found = await side.storage.state.contexts.findKnowing(user)
+    return sorted(
+      await Promise.all(
+        found.map(async ({ record, context }) => ({
+          record,
+          context: await withCounter(side, context, record.name, user),
+        })),
+      ),
     )
-    return knowing.filter(name => name !== undefined && !found.has(name))
   }),
 } satisfies Record<keyof ContextStore, Verb<Notes>>
 

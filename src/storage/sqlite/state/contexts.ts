@@ -10,7 +10,7 @@ import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
 import { looksSealed, type Sealer } from '../../../platform/sealing.ts'
 import { mapContext, mapContextToken } from '../../sealed-places.ts'
-import type { Contact, ContextStore } from '../../state.ts'
+import type { Contact, ContextStore, KnowingSession, SessionRecord } from '../../state.ts'
 import type { SessionFiles, SessionRows } from './sessions.ts'
 import { TickCache } from './tick-cache.ts'
 import { toJsonText } from './token-file.ts'
@@ -91,10 +91,35 @@ export class ContextFiles implements ContextStore {
   }
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
-    const known = this.read(session).get(user)
+    return (await this.#findIn([session], user)).get(session)
+  }
+
+  /**
+   * Reads the sessions that may know the user: by the files of the sessions as they were listed last, and by the store for
+   * what another process wrote to them later. With a single session, or a store that no other process shares, that is
+   * all sessions.
+   */
+  async findKnowing(user: string): Promise<readonly KnowingSession[]> {
+    let possible: readonly (SessionRecord | undefined)[] = await this.#sessions.list()
+    if (possible.length > 1 && this.#archive && this.#isDurable) {
+      const names = [...(this.#holders.get(user) ?? []), ...(await this.#archive.findSessions(user))]
+      possible = await Promise.all(names.map(name => this.#sessions.get(name)))
+    }
+    const records = new Map(possible.flatMap(record => (record ? [[record.name, record]] : [])))
+    const contexts = await this.#findIn([...records.keys()], user)
+    return [...contexts].map(([name, context]) => ({ record: records.get(name)!, context }))
+  }
+
+  /** Returns what each session knows of a user. */
+  async #findIn(sessions: readonly string[], user: string): Promise<ReadonlyMap<string, UserContext>> {
+    const inFile = new Map(sessions.map(session => [session, this.read(session).get(user)]))
     // The user may have just written, before the file is updated.
-    const found = this.#archive ? await this.#archive.find(session, user, known) : known
-    return found && mapContext(found, user, this.#sealer.open)
+    const found = this.#archive ? await this.#archive.find(user, inFile) : inFile
+    return new Map(
+      [...found].flatMap(([session, context]) =>
+        context ? [[session, mapContext(context, user, this.#sealer.open)]] : [],
+      ),
+    )
   }
 
   /**
@@ -145,18 +170,6 @@ export class ContextFiles implements ContextStore {
     const isNow = this.read(session) === known
     if (isNow && (archived !== undefined || !this.#archive)) this.#writers.set(session, { count, until })
     return count
-  }
-
-  /**
-   * Uses the files of the sessions as they were listed last, and the store for what another process writes to
-   * them later. With a single session, or a store that no other process shares, it
-   * returns all sessions.
-   */
-  async findSessions(user: string): Promise<ReadonlySet<string>> {
-    const listed = await this.#sessions.list()
-    if (listed.length < 2 || !this.#archive || !this.#isDurable)
-      return new Set(listed.map(({ name }) => name))
-    return new Set([...(this.#holders.get(user) ?? []), ...(await this.#archive.findSessions(user))])
   }
 
   #note(session: string, users: Iterable<string>): void {

@@ -46,7 +46,7 @@ export class FolderIndex<Known> {
   #readAt = Number.NEGATIVE_INFINITY
   #reading: Promise<void> | undefined
   /** Changes are read one after another. */
-  #before: Promise<unknown> = Promise.resolve()
+  #before = Promise.resolve()
 
   /**
    * @param onChange called with each new or changed record
@@ -137,6 +137,7 @@ export class FolderIndex<Known> {
       if (ageMs > staleMs * slower) await this.#reading
       else this.#reading.catch(() => {})
     }
+    if (this.#changed.size === 0) return this.#before
     const renewed = this.#before.then(() => this.#renewChanged())
     this.#before = renewed.catch(() => {})
     await renewed

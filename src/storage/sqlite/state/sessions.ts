@@ -81,7 +81,6 @@ export class SessionFiles implements SessionStore {
   #namesRevision = 0
   /** What was read in this turn of the event loop. */
   readonly #caches = {
-    refreshed: new TickCache<Promise<void>>(),
     listed: new TickCache<Promise<readonly SessionRecord[]>>(),
     defaults: new TickCache<Promise<string | undefined>>(),
     records: new TickCache<Promise<SessionRecord | undefined>>(),
@@ -115,13 +114,13 @@ export class SessionFiles implements SessionStore {
    */
   list(): Promise<readonly SessionRecord[]> {
     return this.#caches.listed.get('', async () => {
-      await this.#refresh()
+      await this.#index.refresh()
       return this.#index.list()
     })
   }
 
   async listChangedSince(revision?: number): Promise<SessionChanges> {
-    await this.#refresh()
+    await this.#index.refresh()
     // A failure of the log is reported elsewhere, and hides no session.
     const renamed = await this.#rows?.names.listChangedSince(this.#namesRevision).catch(() => undefined)
     for (const { name, revision: named } of renamed ?? []) {
@@ -155,11 +154,7 @@ export class SessionFiles implements SessionStore {
 
   /** Call it before `readLocked`: to check the files of many sessions takes longer than the lock may be held. */
   async refreshMany(): Promise<void> {
-    if (this.#index.size > indexedFrom) await this.#refresh()
-  }
-
-  #refresh(): Promise<void> {
-    return this.#caches.refreshed.get('', () => this.#index.refresh())
+    if (this.#index.size > indexedFrom) await this.#index.refresh()
   }
 
   getDefaultName(): Promise<string | undefined> {

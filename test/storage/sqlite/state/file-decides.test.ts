@@ -116,8 +116,10 @@ test('a user whom another program adds is found in every session', async () => {
   const dir = folderOfTest()
   await using storage = await openDirectory(dir, testClock())
   for (const name of ['s', 'other']) await storage.state.sessions.save(name, bot(name))
-  expect(await storage.state.contexts.findSessions('u')).toEqual(new Set())
+  expect(await storage.state.contexts.findKnowing('u')).toEqual([])
   await writeFile(join(dir, 'other', 'contexts.json'), JSON.stringify({ u: 'a token' }))
   await nextTurn()
-  expect(await storage.state.contexts.findSessions('u')).toEqual(new Set(['other']))
+  expect(await storage.state.contexts.findKnowing('u')).toMatchObject([
+    { record: { name: 'other' }, context: { token: 'a token' } },
+  ])
 })
