@@ -10,13 +10,7 @@ import { badArgument, SvcError, withFieldNames } from '../model/error.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import type { UserWithName } from '../model/next-step.ts'
 import { formatPrincipal, onlyDrafts, type Principal } from '../model/principal.ts'
-import {
-  type BotInfo,
-  normalizeSessionName,
-  quotaPerInbound,
-  sessionKeyOf,
-  type UserContext,
-} from '../model/session.ts'
+import { type BotInfo, normalizeSessionName, quotaPerInbound, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId, readUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
@@ -307,14 +301,14 @@ export interface Draft {
   session: string
   bot: BotInfo
   /** What the session knows of the user, read together with `bot`. */
-  context: UserContext | undefined
+  known: NewEntry['known']
   pieces: SendPiece[]
   files: StagedFile[]
 }
 
 /** Returns the outbox entry of a draft. */
 export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
-  const { by, address, requestId, request, session, bot, context, files } = draft
+  const { by, address, requestId, request, session, bot, files, known } = draft
   const { approval, idempotency_key: key, send_at, to, until } = request
   const when_closed = send_at === undefined ? (request.when_closed ?? 'fail') : 'queue'
   const mode: SendMode = approval ? 'queue' : when_closed
@@ -330,7 +324,7 @@ export function createEntry(draft: Draft, parts: NewPart[]): NewEntry {
     ...(until !== undefined && { until }),
     parts,
     // While files were fetched, the user may have written.
-    ...(context && files.length === 0 && { known: context }),
+    ...(known && files.length === 0 && { known }),
     ...(key !== undefined && { key, content: hashContent(request, files) }),
   }
 }

@@ -298,7 +298,7 @@ export class Sender {
 
   async #sendBy(route: Route, request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
     const { media } = this.#ports
-    const { name: session, bot, context } = route
+    const { name: session, bot, context: known } = route
     const { approval } = request
     // Rejected before any wait: a caller told only to wait would come back in vain.
     const texts = await checkRequest(request, media, caller)
@@ -312,7 +312,7 @@ export class Sender {
         ...files.map(file => ({ kind: file.kind, file })),
       ]
       const { address, by, requestId } = caller
-      const draft = { by, address, requestId, request, session, bot, context, pieces, files }
+      const draft = { by, address, requestId, request, session, bot, known, pieces, files }
       const isPatient = waitsIfClosed(request) || approval !== undefined
       const entry = await (isPatient ? this.#queue(draft, caller) : this.#sendNow(draft, caller))
       return entry && withRenamedFiles(await this.#buildResult(entry), files)
@@ -345,7 +345,7 @@ export class Sender {
     using _shown = this.#keepAlive(draft, entry)
     const started = begun && first && { begun, ...first }
     // Awaited here, so that the place in the line and the typing indicator last until it has ended.
-    return await worker.sendNow({ entry, bot, token: draft.context?.token, pieces, line, started }, caller)
+    return await worker.sendNow({ entry, bot, token: draft.known?.token, pieces, line, started }, caller)
   }
 
   /**

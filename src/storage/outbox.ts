@@ -190,7 +190,7 @@ export interface NewEntry {
   key?: string
   content?: string
   /** What the session knew of the user a moment ago. An engine that keeps that in files does not read them again. */
-  known?: UserContext
+  known?: UserContext | undefined
   parts: readonly NewPart[]
 }
 

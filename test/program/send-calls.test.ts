@@ -92,32 +92,31 @@ const sumOf = (counts: Counts, names: RegExp) =>
   [...counts].reduce((sum, [name, count]) => (names.test(name) ? sum + count : sum), 0)
 
 const summaryOf = (counts: Counts) => ({
-  locks: counts.get('src/platform/lock-engine.ts:tryLock') ?? 0,
+  locks: counts.get('src/platform/lock-engine.ts:tryLock'),
   statements: counts.get('statements'),
   fsyncs: sumOf(counts, /^(commits|fs:f(data)?sync)/),
   stats: sumOf(counts, /^fs:[fl]?stat/),
-  awaits: counts.get('await'),
 })
 
 test('a plain send does each thing once', async () => {
   const counts = await countSends(1)
-  expect(summaryOf(counts)).toEqual({ locks: 1, statements: 11, fsyncs: 2, stats: 6, awaits: 59 })
-  expect(counts.get('written') ?? 0).toBeLessThan(110_000)
+  expect(summaryOf(counts)).toEqual({ locks: 1, statements: 11, fsyncs: 2, stats: 6 })
   const calls = [...counts].filter(([name, count]) => name.startsWith('src/') && count > 0)
   const listed = calls.toSorted(([, a], [, b]) => b - a).map(([name, count]) => `${count} ${name}`)
-  const most = { calls: 640, files: 100 }
-  const done = {
-    calls: sumOf(counts, /^src\//),
-    files: new Set(calls.map(([name]) => name.split(':')[0])).size,
-  }
-  const isMore = done.calls > most.calls || done.files > most.files
+  const files = new Set(calls.map(([name]) => name.split(':')[0])).size
+  const { await: awaits = 0, written = 0 } = Object.fromEntries(counts)
+  const done = { awaits, calls: sumOf(counts, /^src\//), files, written }
+  const isMore =
+    awaits > most.awaits || done.calls > most.calls || files > most.files || written > most.written
   expect({ ...done, isMore, listed }).toMatchObject({ isMore: false })
 })
 
-test('sends that come at once share the lock, and what they write', async () => {
+/** What a send may do, as it did when this was written; the bytes depend on the pages that its rows fall into. */
+const most = { awaits: 58, calls: 631, files: 99, written: 100_000 }
+
+test('sends that come at once share the lock, the looks at files, and what they write', async () => {
   const counts = await countSends(8)
-  const { awaits = 0, ...others } = summaryOf(counts)
-  expect(others).toEqual({ locks: 1, statements: 88, fsyncs: 2, stats: 6 })
-  expect(awaits).toBeLessThan(8 * 59)
-  expect(counts.get('written') ?? 0).toBeLessThan(200_000)
+  expect(summaryOf(counts)).toEqual({ locks: 1, statements: 88, fsyncs: 2, stats: 6 })
+  expect(counts.get('await')).toBeLessThan(8 * most.awaits)
+  expect(counts.get('written') ?? 0).toBeLessThan(2 * most.written)
 })

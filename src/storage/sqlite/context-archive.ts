@@ -28,6 +28,9 @@ export function contextOfRow({ context, received_at, token, token_at }: HeardRow
   return newestContext(kept, token === undefined ? heard : { token, ...heard })
 }
 
+/** What sessions know of a user, by their names. */
+type HeldContexts = ReadonlyMap<string, UserContext | undefined>
+
 /** Counter and stored context of a user. */
 interface KeptContext {
   counter: Counter
@@ -52,22 +55,18 @@ export class SqliteContextArchive extends EnginePart {
   /**
    * Returns the newest of the context in the file, the context stored here, and the context of the newest
    * message.
-   *
-   * @param inFile by session
    */
-  find(user: string, inFile: ReadonlyMap<string, UserContext | undefined>): Map<string, UserContext> {
+  find(user: string, inFile: HeldContexts): HeldContexts {
     const rows = this.db.all<HeardRow & { session: string }>`
       SELECT wanted.value AS session, context, received_at, token, token_at
       FROM json_each(${JSON.stringify([...inFile.keys()])}) wanted CROSS JOIN outbox_lane l
       WHERE l.peer = ${user}
         AND l.session = (SELECT key FROM session WHERE name = wanted.value ORDER BY named DESC, key DESC LIMIT 1)`
-    const bySession = new Map(rows.map(row => [row.session, contextOfRow(row)]))
-    const found = new Map<string, UserContext>()
-    for (const [session, context] of inFile) {
-      const newest = newestContext(context, bySession.get(session), this.clock.now())
-      if (newest) found.set(session, newest)
-    }
-    return found
+    const inRows = new Map(rows.map(row => [row.session, contextOfRow(row)]))
+    const now = this.clock.now()
+    return new Map(
+      [...inFile].map(([name, context]) => [name, newestContext(context, inRows.get(name), now)]),
+    )
   }
 
   /** Returns the contexts of a session: of these users, or all. */

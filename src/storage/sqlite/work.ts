@@ -100,7 +100,7 @@ export class SqliteWork {
     this.#ports = ports
     this.#file = new OpenedStoreFile(path, clock)
     this.#changes = new ChangeNotifier({ db, log, tasks }, () => this.#file.isLost)
-    this.#writes = new CommitQueue(db, () => this.#file.rejectLostNow())
+    this.#writes = new CommitQueue(db, () => this.guard(() => this.#file.rejectLostNow()))
   }
 
   /** Waits for a change. */
@@ -108,12 +108,8 @@ export class SqliteWork {
     return this.#changes.wait(signal, ms)
   }
 
-  #rejectClosed(): void {
-    if (this.#isClosed) throw new SvcError('shutting_down', 'the message store is closed')
-  }
-
   guard<T>(work: () => T): T {
-    this.#rejectClosed()
+    if (this.#isClosed) throw new SvcError('shutting_down', 'the message store is closed')
     try {
       this.#file.rejectLost()
       return work()
@@ -157,7 +153,6 @@ export class SqliteWork {
   /** Runs `work` in the next transaction, which is on the disk when this resolves. */
   async #write<T>(work: () => T): Promise<T> {
     const before = this.#ports.messages.sentChanges
-    this.#rejectClosed()
     try {
       return await this.#writes.write(work)
     } catch (error) {
