@@ -87,7 +87,7 @@ async function start(
   const made = setting.isByKey
     ? await post(`${service.url}/keys`, { name: 'caller', can: ['reply'] })
     : undefined
-  return { service, key: made?.secret, users: 'o9cqAbCd' }
+  return { service, key: made?.key, users: 'o9cqAbCd' }
 }
 
 /** Returns the processor time of one send, of all threads, in ms. */
