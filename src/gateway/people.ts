@@ -118,7 +118,9 @@ export class People {
     const worked = await agents.listConversations({ user, limit: 1000 })
     const names = [...new Set(worked.map(({ agent }) => agent))]
     const ids = (await webhooks.list()).map(({ id }) => id)
-    const others = (await topics.list()).filter(({ user_id }) => user_id !== user).map(({ name }) => name)
+    const others = (await topics.list())
+      .filter(({ people }) => people.some(({ user_id }) => user_id !== user))
+      .map(({ name }) => name)
     return [
       ...(await people.listRemains(rewrite)),
       ...(names.length > 0 ? [`records that the programs of agents keep: ${names.join(', ')}`] : []),

@@ -1,6 +1,7 @@
 /** What a person reads of a body that a program sent. */
-import { parseLossless } from '../../src/platform/lossless.ts'
+
 import type { SentNotice } from '../../src/operations/notices.ts'
+import { parseLossless } from '../../src/platform/lossless.ts'
 import { readBodyForm } from '../../src/server/notify/form.ts'
 import { readNotices } from '../../src/server/notify/read.ts'
 
