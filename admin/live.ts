@@ -266,11 +266,7 @@ export function showName({ session, user_id, name }: KnownUser): void {
 
 /** Returns a command of svc with the options that name the data directory of this service. */
 export function commandHere(command: string): string {
-  const { base_path: path = '', sandbox_phone } = status.value ?? {}
-  const options = [
-    ...(path === '' ? [] : [`-d ${quoted(path)}`]),
-    ...(sandbox_phone === undefined ? [] : ['--sandbox']),
-  ]
-  const [own = '', ...program] = command.split(' -- ')
-  return [[own, ...options].join(' '), ...program].join(' -- ')
+  const { base_path: path, sandbox_phone } = status.value ?? {}
+  const options = (path ? ` -d ${quoted(path)}` : '') + (sandbox_phone ? ' --sandbox' : '')
+  return command.replace(/( -- .*)?$/, program => options + program)
 }
