@@ -12,7 +12,7 @@ import pageJs from './docs/page.js' with { type: 'text' }
 
 /** The mark of svc, as in `admin/icon.svg`. */
 export const mark =
-  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0a7a55"/><path d="M8 11.5A4.5 4.5 0 0 1 12.500 7h7A4.500 4.500 0 0 1 24 11.500v4a4.500 4.500 0 0 1-4.500 4.500H15l-4.400 4.100c-.6.560-1.600.130-1.600-.700V19.600A4.500 4.500 0 0 1 8 15.500z" fill="#fff"/><circle cx="13.200" cy="13.500" r="1.500" fill="#0a7a55"/><circle cx="18.800" cy="13.500" r="1.500" fill="#0a7a55"/></svg>'
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0a7a55"/><path d="M8 11.5A4.5 4.5 0 0 1 12.5 7h7A4.5 4.5 0 0 1 24 11.5v4a4.5 4.5 0 0 1-4.5 4.5H15l-4.4 4.1c-.6.56-1.6.13-1.6-.7V19.6A4.5 4.5 0 0 1 8 15.5z" fill="#fff"/><path d="M13.2 13.5h0m5.6 0h0" stroke="#0a7a55" stroke-width="3" stroke-linecap="round"/></svg>'
 
 const pageHtml = `<!doctype html>
 <html lang="en">

@@ -72,7 +72,9 @@ export function takeNtfyAddress(request: Request): void {
   const { method, url } = request
   const path = pathOf(url)
   const plain = path.replace(/\/$/, '')
-  const [first = '', last = '', ...others] = plain.slice(1).split('/').map(decode)
+  const segments = plain.slice(1).split('/')
+  if (ownSegments.has(segments[0] ?? '') && plain !== accountPath && !isNoticePath(path)) return
+  const [first = '', last = '', ...others] = segments.map(decode)
   const isSend = method === 'POST' || method === 'PUT' || (method === 'GET' && sendingWords.has(last))
   const isTopic = topicForm.test(first) && /^[\w-]{0,64}$/.test(last) && others.length === 0
   const isNtfy = plain === accountPath || (isSend && (plain === '' || (isTopic && !ownSegments.has(first))))

@@ -139,7 +139,10 @@ test('new files replace nothing: neither links nor hard links of the same name',
   symlinkSync(join(outside, 'secret'), join(work, 'outbox/code.py'))
   symlinkSync(join(outside, 'new'), join(work, 'outbox/code (1).py'))
   linkSync(join(outside, 'secret'), join(work, 'outbox/code (2).py'))
-  expect(await writeToOutbox(work, 'code.py', 'text')).toMatchObject({ name: 'code (3).py', folder: work })
+  expect(await writeToOutbox(work, 'code.py', 'text')).toMatchObject({
+    name: 'code (3).py',
+    path: join(work, 'outbox/code (3).py'),
+  })
   expect(readFileSync(join(outside, 'secret'), 'utf8')).toBe('secret')
   expect(existsSync(join(outside, 'new'))).toBe(false)
   expect(statSync(join(work, 'outbox/code (3).py')).mode & 0o777).toBe(0o600)

@@ -67,7 +67,7 @@ describe.skipIf(!hasBrowser)('the docs page', () => {
     await openTool(page, verbs.send)
     expect(await pressSend(page)).toMatchObject({ status: 200, body: { status: 'accepted' } })
     await closeTool(page)
-    await phone.getByText('Hello!').waitFor()
+    await phone.locator('.bubble').getByText('Hello!').waitFor()
   }, 600_000)
 
   test('with a token: without it no header is sent, and with it the other buttons are answered', async () => {

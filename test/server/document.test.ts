@@ -91,6 +91,7 @@ describe("the panel's document", () => {
         'GET /healthz',
         'GET /readyz',
         'POST /api/media',
+        'POST /api/pass',
         'POST /api/sessions/login',
         'POST /api/sessions/{name}/logout',
         'POST /api/sessions/{name}/rename',

@@ -122,7 +122,7 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
   })
 
   test('with anything in its schema that svc does not make is refused, by name', async () => {
-    await using original = await newDatabase()
+    await using original = await newDatabase({ isNew: true })
     await (await open(original.url)).close()
     await using copy = await copyOf(original.url)
     const server = await sharedPostgres()
