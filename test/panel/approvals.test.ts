@@ -115,7 +115,8 @@ describe.skipIf(!hasBrowser)('approvals', () => {
     await page.goto(`${panel.url}/settings`)
     await panel.until('it is sent', async () => (await texts(panel)).length === 1)
     // N leads to what needs a person: the other draft, then the contact who waits, if there is one.
-    await page.getByRole('navigation').getByText(t('nav.approvals')).waitFor({ state: 'attached' })
+    const waiting = page.getByRole('navigation').locator('a[href$="/approvals"] .count', { hasText: '1' })
+    await waiting.waitFor({ state: 'attached' })
     await page.keyboard.press('n')
     await opened(page, 'two')
     expect(panel.complaints).toEqual([])
