@@ -1,7 +1,7 @@
 /**
- * Every bound that all callers share, and how much of it one of them may take: a key with the keys that it made (`familyOf`),
- * the signature of a topic, or, of callers who have proved nothing, a network. Where that is half, it is half alone: of a room
- * that several fill, each has no more than it leaves free. The owner, who makes the keys, has the rest.
+ * Every bound that all callers share, and how much of it one caller may take. A caller is a key with the keys that it made
+ * (`familyOf`), the signature of a topic, or, without proof of who it is, a network. `half`: a caller alone may take half; beside
+ * others it takes at most as much as it leaves free. The owner, who makes the keys, may take the rest.
  * `test/server/shares.test.ts` fails for one that a greedy caller uses up.
  */
 interface Share {
