@@ -204,7 +204,11 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
     const zh = wordsOf('zh')
     const page = await panel.open({ path: '/sessions/default', locale: 'zh-CN' })
     const dialog = page.getByRole('dialog')
-    await page.getByRole('button', { name: zh('session.menu', { name: '\u2068default\u2069' }) }).click()
+    // The sheet has such a button, and until it has covered the page, so has the list behind it.
+    await page
+      .locator('.side-sheet')
+      .getByRole('button', { name: zh('session.menu', { name: '\u2068default\u2069' }) })
+      .click()
     await page.getByRole('menuitem', { name: zh('sessions.rename') }).click()
     await dialog.getByRole('textbox').fill('a b')
     await page.keyboard.press('Enter')
