@@ -98,8 +98,15 @@ type How = Pick<RequestInit, 'keepalive' | 'signal'>
 type Init = How & Pick<RequestInit, 'method' | 'body'> & { headers?: Record<string, string> }
 
 /** Calls an operation. @throws ApiError */
-export const call = <N extends OperationName>(name: N, input: Input<N>, how?: How): Promise<Answer<N>> =>
-  post(`call/${name}`, input, how)
+export function call<N extends OperationName>(name: N, input: Input<N>, how?: How): Promise<Answer<N>> {
+  const answer = post<Answer<N>>(`call/${name}`, input, how)
+  if (name === addKey) keyMade = answer
+  return answer
+}
+
+/** From the first key on, calls need a sign-in. It comes with the answer to the call that makes the key. */
+const addKey = 'add_key'
+let keyMade: Promise<unknown> = Promise.resolve()
 
 /** Exchanges the token for the cookie that the other calls need. @throws ApiError */
 export const signIn = (token: string) => post('sign-in', { token })
@@ -148,8 +155,9 @@ const mostTries = 8
 
 async function answerOf(url: string, init: Init = {}, tries = 1): Promise<Response> {
   let response: Response
+  const own = ownHeaders()
   try {
-    const headers = { ...init.headers, ...ownHeaders() }
+    const headers = { ...init.headers, ...own }
     response = await fetch(url, { credentials: 'same-origin', ...init, headers })
   } catch (error) {
     if (init.signal?.aborted && init.signal.reason.name !== 'TimeoutError') throw error
@@ -166,7 +174,12 @@ async function answerOf(url: string, init: Init = {}, tries = 1): Promise<Respon
     await new Promise(resolve => setTimeout(resolve, waitS * 1000 * (1 + 4 * Math.random())))
     return answerOf(url, init, tries + 1)
   }
-  if (response.status === 401) onSignedOut.call()
+  if (response.status === 401) {
+    if (!url.endsWith(addKey)) await keyMade.catch(() => {})
+    if (ownHeaders()[secretHeader] !== own[secretHeader] && tries < mostTries)
+      return answerOf(url, init, tries + 1)
+    onSignedOut.call()
+  }
   throw new ApiError(response.status, problem)
 }
 

@@ -125,6 +125,13 @@ describe.skipIf(!hasBrowser)('a signed-in panel', () => {
     await page.getByRole('main').getByRole('button', { name: en['access.add'] }).click()
     const dialog = page.getByRole('dialog')
     await dialog.getByRole('textbox', { name: en['access.name'] }).fill('first')
+    // What the page asks while the answer is on its way is refused, and asked again with the sign-in that it brings.
+    await page.route('**/api/call/add_key', async route => {
+      const response = await route.fetch()
+      const refused = page.waitForResponse(one => one.status() === 401 && one.url().includes('/api/call/'))
+      await refused
+      await route.fulfill({ response })
+    })
     await dialog.getByRole('button', { name: en['access.add'] }).click()
     await page.getByRole('button', { name: en['access.secret_kept'] }).click()
     for (const shown of [page, tab]) {

@@ -20,7 +20,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
         sql`INSERT INTO message (id, message_id, session, sent, bot_id, peer, msg_type, timestamp, stored_at, text, raw)
           SELECT ${before} + n, n::text, 1, 0, 'b', 'u', 'TEXT', n, ${now} - (${rows} - n) * 60000, 'x', '{}'
           FROM generate_series(1, ${rows}) n`,
-        sql`INSERT INTO event (place, type, at, data) SELECT (${before} + n) * ${placesPerMessage} + 1, 'audit.line', 0, '{}'
+        sql`INSERT INTO event (place, type, at, data) SELECT (${before} + n) * ${placesPerMessage} + 1, 'audit.line', ${now} - (${rows} - n) * 60000, '{}'
           FROM generate_series(1, ${rows}, 1000) n`,
         sql`UPDATE head SET last = last + ${rows}, place = place + ${rows * placesPerMessage} + 1`,
       ])
