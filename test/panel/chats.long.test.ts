@@ -189,8 +189,8 @@ test.skipIf(!hasBrowser)(
     await field(page).press('Enter')
     await bubble(page, 'an answer').locator('.delivery.accepted').waitFor()
     await tab('waiting').click()
-    // The open one, and the one that waits.
-    await isShown('an answer', 'from red')
+    // The one that waits longest, and the open one.
+    await isShown('from red', 'an answer')
     await line(page, 'from red').click()
     await isShown('from red')
     await tab('open').click()
