@@ -15,6 +15,17 @@ const buttonOf = (page: Page, name: string) => page.getByRole('button', { name, 
 const rowOf = (page: Page, name: string) =>
   page.getByRole('row').filter({ has: page.getByRole('link', { name, exact: true }) })
 
+/** Returns the answer to a call that the signed-in page makes. */
+const callOf = (page: Page, name: string, input: object) =>
+  page.evaluate(
+    async ([name, body]) => {
+      const secret = localStorage.getItem('svc.secret') ?? ''
+      const headers = { 'content-type': 'application/json', 'svc-panel': secret }
+      return (await fetch(`/api/call/${name}`, { method: 'POST', headers, body })).json()
+    },
+    [name, JSON.stringify(input)] as const,
+  )
+
 /** Opens a page and signs in with a token or a key. */
 async function signedIn(panel: TestPanel, secret: string, path = '/', more = {}) {
   const page = await panel.open({ path, permissions: ['clipboard-read', 'clipboard-write'], ...more })
@@ -114,18 +125,16 @@ describe.skipIf(!hasBrowser)('keys', () => {
     expect(await own.getByRole('textbox', { name: t('composer.write') }).count()).toBe(0)
     expect(await own.getByRole('button', { name: t('name.give') }).count()).toBe(0)
     await expectAccessible(own, 'a conversation of a viewer')
-    expect(
-      await own.evaluate(async () => {
-        const call = async (name: string, input: object) => {
-          const body = JSON.stringify(input)
-          const headers = { 'content-type': 'application/json' }
-          return (await fetch(`/api/call/${name}`, { method: 'POST', headers, body })).json()
-        }
-        const { base_path, media_root, sandbox_phone } = await call('status', {})
-        const { code } = await call('logout', { session_name: 'default' })
-        return [base_path, media_root, sandbox_phone, code, (await fetch('/phone')).status]
-      }),
-    ).toEqual(['', '', undefined, 'forbidden', 404])
+    const { base_path, media_root, sandbox_phone } = await callOf(own, 'status', {})
+    const { code } = await callOf(own, 'logout', { session_name: 'default' })
+    const phonePage = await own.evaluate(async () => (await fetch('/phone')).status)
+    expect([base_path, media_root, sandbox_phone, code, phonePage]).toEqual([
+      '',
+      '',
+      undefined,
+      'forbidden',
+      404,
+    ])
 
     // What the viewer has read is still unread for the others.
     await panel.until('it is read', async () =>
@@ -300,11 +309,7 @@ describe.skipIf(!hasBrowser)('keys', () => {
     const field = ann.getByRole('textbox', { name: t('composer.write') })
     await field.fill('A secret answer')
     await field.press('Enter')
-    const denied = await ann.evaluate(async () => {
-      const headers = { 'content-type': 'application/json' }
-      return (await fetch('/api/call/list_keys', { method: 'POST', headers, body: '{}' })).status
-    })
-    expect(denied).toBe(403)
+    expect(await callOf(ann, 'list_keys', {})).toMatchObject({ status: 403 })
     await panel.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'A secret answer'))
 
     const page = await signedIn(panel, auditor.key, '/audit', { viewport: phone })
