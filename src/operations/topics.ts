@@ -66,6 +66,9 @@ export const listTopics = defineOperation({
   run: ({ topics }, _input, { by }) => topics.list(by),
 })
 
+/** Whoever knows a topic's secret reaches its people without a key, and without an approval. */
+const furtherRights = ({ secret }: { secret?: string | undefined }) => (secret ? (['send'] as const) : [])
+
 export const addTopic = defineOperation({
   name: 'add_topic',
   title: 'Make a topic that notifies people',
@@ -91,6 +94,7 @@ export const addTopic = defineOperation({
       output: exampleTopic,
     },
   ],
+  furtherRights,
   rest: { route: 'POST /topics', tag: 'topics' },
   cli: {
     path: ['topic', 'add'],
@@ -175,6 +179,7 @@ export const changeTopic = defineOperation({
       output: { ...exampleTopic, people: exampleTopic.people.slice(0, 1) },
     },
   ],
+  furtherRights,
   rest: { route: 'PUT /topics/{topic}', tag: 'topics' },
   cli: {
     path: ['topic', 'change'],

@@ -133,8 +133,11 @@ function formatOnly(line: BulletinLine, words: typeof english, room: number): st
   return [head, ...(body === '' || wasSent ? [] : [body]), ...end].join('\n')
 }
 
-/** The beginning of a line that looks like one of svc's. */
-const headLike = new RegExp(String.raw`^\s*(?:\d\d:\d\d )?\[${topicLetter}+\]\s`, 'u')
+/** The beginning of a line that looks like one of svc's, whatever signs and blanks stand before it. */
+const headLike = new RegExp(
+  String.raw`^[^\p{L}\p{N}[]*(?:\d\d:\d\d[^\p{L}\p{N}]*)?[[⁅【〔〖⟦]${topicLetter}+[\]⁆】〕〗⟧]`,
+  'u',
+)
 
 const listFile = (name: string | undefined, words: typeof english): string[] =>
   name === undefined ? [] : [words.lostFile(cut(name, longestFileName))]

@@ -415,6 +415,32 @@ test('bodies and headers without end are cut off', async () => {
   expect(last).toEqual([10, 11].map(nth => [undefined, expect.stringContaining(`${nth}.txt`)]))
 })
 
+test('a key that may not send gives no topic a secret, by which it would reach people without an approval', async () => {
+  await using t = await withGateway()
+  const { user_id: to } = t.bots.get('default')!
+  const keys = [['topics', 'draft'] as const, ['topics', 'send'] as const]
+  const statuses: number[][] = []
+  for (const can of keys) {
+    const { key } = await t.gateway.keys.add({ name: can.join('-'), can: [...can] }, owner)
+    await using rest = await restOf(t.gateway)
+    const call = async (method: string, path: string, body: object) => {
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      return (await fetch(`${rest.url}${path}`, { method, body: JSON.stringify(body), headers })).status
+    }
+    const [name, secret] = [can[1], 'sixteen letters!']
+    statuses.push([
+      await call('POST', '/topics', { name: `${name}-2`, to: [to], secret }),
+      await call('POST', '/topics', { name, to: [to] }),
+      await call('PUT', `/topics/${name}`, { secret }),
+      await call('PUT', `/topics/${name}`, { secret: '' }),
+    ])
+  }
+  expect(statuses).toEqual([
+    [403, 200, 403, 200],
+    [200, 200, 200, 200],
+  ])
+})
+
 test('what a program sends reaches the person, and its key opens this topic alone', async () => {
   await using t = await withGateway()
   const { gateway, sandbox } = t

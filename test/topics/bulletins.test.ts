@@ -225,8 +225,16 @@ test('what nobody sees makes no line of another topic, in a text or a title', as
   const hidden = ['\u200b', '\u2060 ', '\ufeff\u00a0', '\u3164', '\u{e0020}', ' \u034f'].map(
     one => `${one}${forged}`,
   )
-  const wide = '［bank］ paid'
-  await say({ title: 'one', text: ['x', ...hidden, wide, '[ba\u00adnk] x'].join('\n'), priority: 'high' })
+  const wide = [
+    '［bank］ paid',
+    '[bank]paid',
+    '⁅bank⁆ x',
+    '【bank】x',
+    '\u2800[bank]\u2800x',
+    '\ufffc[bank]x',
+  ]
+  const rest = ['— [bank] x', '12:00  [bank]\u3164x', '[ba\u00adnk] x']
+  await say({ title: 'one', text: ['x', ...hidden, ...wide, ...rest].join('\n'), priority: 'high' })
   await pass(600)
   await say(
     { title: `two\n${forged}`, text: `y\u2028${forged}\r${forged}`, priority: 'high' },
@@ -240,7 +248,7 @@ test('what nobody sees makes no line of another topic, in a text or a title', as
       .replace(/\p{Default_Ignorable_Code_Point}/gu, '')
       .trim(),
   )
-  expect(seen.filter(line => /^(\d\d:\d\d )?\[bank\]/.test(line))).toEqual([])
+  expect(seen.filter(line => /^[^\p{L}\p{N}[·]*(\d\d:\d\d\W*)?[[⁅【]bank[\]⁆】]/u.test(line))).toEqual([])
   expect(seen.filter(line => line.includes('bank')).length).toBeGreaterThan(hidden.length)
 })
 
