@@ -283,8 +283,9 @@ describe.skipIf(!isPostgresThere())('two nodes', () => {
       const { a, b, say } = await t()
       const headers = { authorization: `Bearer ${master}` }
       const isMessage = ({ data }: { data?: Json }) => data?.type === 'message.received'
-      const read = async (node: ClusterNode, wanted: number, from: Record<string, string>) => {
+      const read = async (node: ClusterNode, wanted: number, from = {}, onOpen = async () => {}) => {
         await using source = await eventSource(`${node.url}/events`, { ...headers, ...from })
+        await onOpen()
         const heard: string[] = []
         while (heard.length < wanted) {
           const frame = await source.next()
@@ -293,9 +294,7 @@ describe.skipIf(!isPostgresThere())('two nodes', () => {
         }
         return { heard, lastId: source.lastId! }
       }
-      const first = read(a, 1, {})
-      await say('stream 1')
-      const { heard, lastId } = await first
+      const { heard, lastId } = await read(a, 1, {}, async () => void (await say('stream 1')))
       await say('stream 2')
       await say('stream 3')
       const rest = await read(b, 2, { 'last-event-id': lastId })
