@@ -156,7 +156,7 @@ test('how svc keeps what it keeps is known to few: all others are given the inte
     /^(storage\/(sqlite|sealed-places)|platform|config|migrate|inspect|doctor|sandbox|model|backup)\b/
   expect(knows(/^model\/data-files\.ts$/, directory)).toEqual([])
   const file =
-    /'(messages\.db|\.(?:poll|data)\.lock|(?:token|contexts|\.signed_out)\.json|\.default_session|\.address|api_token)'/g
+    /'(messages\.db|\.(?:poll|data)\.lock|(?:token|contexts)\.json|\.default_session|\.address|api_token)'/g
   expect(
     placesOf(
       file,

@@ -86,7 +86,6 @@ function parse(text: string): Partial<Manifest> | undefined {
 /** Files of the data directory itself, in the order of the archive. */
 export const smallFiles = [
   dataFiles.defaultSession,
-  dataFiles.endedSignIns,
   dataFiles.secrets,
   dataFiles.apiToken,
   dataFiles.mcpKey,
@@ -94,7 +93,7 @@ export const smallFiles = [
 /** Files of each session. The cursor comes first: it is never ahead of the contexts and messages. */
 export const sessionFiles = [dataFiles.token, dataFiles.contexts] as const
 /** Files that give access to the service. */
-export const accessFiles: readonly string[] = [dataFiles.apiToken, dataFiles.mcpKey, dataFiles.endedSignIns]
+export const accessFiles: readonly string[] = [dataFiles.apiToken, dataFiles.mcpKey]
 /** Folder of the media root with the files of waiting sends. */
 const keptFolder = 'outbox'
 export const worldName = `${dataFiles.sandbox}/world.db`

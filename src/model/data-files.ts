@@ -8,12 +8,6 @@ export const dataFiles = {
   /** Lock, held by the process that makes a backup. */
   backupLock: '.backup.lock',
   defaultSession: '.default_session',
-  /** Panel sign-ins that were ended early, each with the time when it would have expired. */
-  endedSignIns: '.signed_out.json',
-  /** The hash of a link that signs in to the panel, from `svc panel link`, and until when it is valid. */
-  signInLink: '.sign_in_link',
-  /** Folder of the QR logins in progress, one file per session name. */
-  logins: '.logins',
   /**
    * The address and process of each running service, one line of JSON each. A service removes its line when
    * it stops.

@@ -1,6 +1,6 @@
 /** Logins by invitation: which session gets the credentials, and how such a login ends. */
 import { type BotInfo, sessionKeyOf } from '../model/session.ts'
-import type { JoinOutcome } from './invitations.ts'
+import type { Joining, JoinOutcome } from './invitations.ts'
 import type { StoredLogin } from './logins.ts'
 import type { SessionRecord } from './state.ts'
 
@@ -8,7 +8,7 @@ import type { SessionRecord } from './state.ts'
  * Returns the session that gets the credentials of a login by invitation: the one that the person has already, else the one
  * that the login is for, or one with the next number if another person has that by now.
  */
-export function placeOf(
+function placeOf(
   { session }: StoredLogin,
   { user_id }: BotInfo,
   records: readonly SessionRecord[],
@@ -17,6 +17,17 @@ export function placeOf(
   if (known) return { session: known.name, isKnown: true }
   const taken = new Set(records.map(({ name }) => sessionKeyOf(name)))
   return { session: freeNameOf(session, taken), isKnown: false }
+}
+
+/** @throws Error for a login without an invitation */
+export function joiningOf(
+  login: StoredLogin,
+  bot: BotInfo,
+  records: readonly SessionRecord[],
+  at: number,
+): Joining {
+  if (!login.invitation) throw new Error('not a login by invitation')
+  return { ...placeOf(login, bot, records), bot, invitation: login.invitation.id, login: login.id, at }
 }
 
 /**

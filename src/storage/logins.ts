@@ -87,7 +87,7 @@ export interface LoginStore {
    * only the credentials when its process is killed; the same call again completes it.
    *
    * A login by invitation counts a use, in the same step; if that engine is killed, maybe before the credentials are stored.
-   * `placeOf` (`joined-logins.ts`) says which session gets them. If the invitation has ended, they are not stored, and the login ends as
+   * `joiningOf` (`joined-logins.ts`) says which session gets them. If the invitation has ended, they are not stored, and the login ends as
    * `expired`. `joined` of the result says what happened.
    */
   finish(login: StoredLogin, bot: BotInfo, now: number): Promise<StoredLogin | undefined>

@@ -57,6 +57,8 @@ export type Mode =
   | 'relaxed'
   /** It reads and writes in one transaction, and does not wait for the disk. */
   | 'light'
+  /** Same, and wakes callers that wait for logins. */
+  | 'touch'
   /** Same, and wakes callers that wait for messages and events, which PostgreSQL shows only once they are durable. */
   | 'redelivery'
   /** It reads and writes in one transaction, and what it wrote is durable when it resolves. */

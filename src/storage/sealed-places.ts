@@ -5,8 +5,7 @@
 import { dataFiles } from '../model/data-files.ts'
 import type { UserContext } from '../model/session.ts'
 import type { JsonObject } from '../platform/json-file.ts'
-import { type SealedPlace, sealedWith } from '../platform/sealing.ts'
-import type { StoredLogin } from './logins.ts'
+import type { SealedPlace } from '../platform/sealing.ts'
 
 /** Changes one secret: seals it, opens it, or seals it with another key. */
 export type SecretChange = (value: string, place: SealedPlace) => string
@@ -71,16 +70,9 @@ export const mapTopicSecret = (secret: string, name: string, change: SecretChang
 export const mapKeyHash = (hash: string, id: string, change: SecretChange): string =>
   change(hash, { table: 'access_key', column: 'hash', key: id })
 
-/** A login as its file holds it: its QR code may be sealed. */
-export type LoginAsWritten = Omit<StoredLogin, 'qr'> & { qr?: StoredLogin['qr'] | string }
-
 /** Changes the QR code of a login: who scans it becomes the bot of the session. */
-export function mapLogin(login: LoginAsWritten, change: SecretChange): LoginAsWritten {
-  if (login.qr === undefined) return login
-  const text = typeof login.qr === 'string' ? login.qr : JSON.stringify(login.qr)
-  const changed = change(text, { table: dataFiles.logins, column: 'qr', key: login.id })
-  return { ...login, qr: sealedWith(changed) === undefined ? JSON.parse(changed) : changed }
-}
+export const mapLoginCode = (code: string, id: string, change: SecretChange): string =>
+  change(code, { table: 'login_flow', column: 'qr', key: id })
 
 /**
  * Changes a file that is one secret; or a damaged file, which may contain some. White space around it stays, and

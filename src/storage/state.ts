@@ -170,8 +170,9 @@ export interface ContextStore {
 /** Sign-ins to the panel, as far as all processes that serve it must know them. Times are Unix ms. */
 export interface SignInStore {
   /**
-   * Adds a code that counts once, until that time. Not durable. On one machine only the process that made
-   * the code knows it, unless it is shared: then other processes take it too, until another one is shared.
+   * Adds a code that counts once, until that time. Not durable.
+   *
+   * @param isShared it replaces the code that was shared last
    */
   addLink(code: string, until: number, isShared?: boolean): Promise<void>
 

@@ -10,7 +10,7 @@ import {
   mapContext,
   mapContextToken,
   mapKeyHash,
-  mapLogin,
+  mapLoginCode,
   mapRaw,
   mapToken,
   mapTopicSecret,
@@ -45,7 +45,7 @@ const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['age', 'media.sweep', 'upload file.media file.uploads'],
   ['age', 'sessions.sweep', 'file.halfWritten'],
   ['age', 'sandbox', 'file.sandbox'],
-  ['age', 'caller', 'login_flow sign_in_link file.logins'],
+  ['age', 'caller', 'login_flow sign_in_link'],
   ['message', 'prune', 'gram gap'],
   ['outbox', 'removeOld', 'outbox_part'],
   ['outbox', 'media.sweep', 'file.queued'],
@@ -56,13 +56,13 @@ const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['webhook', 'caller', 'webhook_lane'],
   ['file', 'backups.forgetGone', 'backup'],
   ['number', 'caller', 'consumer event_reader webhook webhook_try topic topic_member ended_sign_in'],
-  ['number', 'caller', 'file.endedSignIns file.backups'],
+  ['number', 'caller', 'file.backups'],
   ['person', 'forget', 'outbox_lane read_mark person_mark user_name agent_conversation file.agents'],
   ['person', 'caller', 'erased'],
   ['session', 'caller', 'account file.token file.contexts'],
   ['process', 'process', 'node durable file.address'],
   ['one', 'nobody', 'backup_failure gram_position store_id meta head server_run indexed'],
-  ['one', 'nobody', 'file.dataLock file.pollLock file.backupLock file.defaultSession file.signInLink'],
+  ['one', 'nobody', 'file.dataLock file.pollLock file.backupLock file.defaultSession'],
   ['one', 'nobody', 'file.mcpKey file.secrets file.restoring file.apiToken'],
   ['nothing', 'nobody', 'session session_bot'],
   ['nothing', 'operator', 'file.downloads file.aside'],
@@ -211,6 +211,7 @@ export const storeTables: readonly StoreTable[] = [
   }),
   table('invitation'),
   table('invitation_use'),
+  table('ended_sign_in'),
   table('audit', { grows: true, people: 'subject' }),
   table('backup'),
   table('backup_failure'),
@@ -239,6 +240,7 @@ export const storeTables: readonly StoreTable[] = [
   own('gram', { people: '' }),
   own('gram_position', { only: 'sqlite' }),
   own('store_id', { only: 'sqlite' }),
+  own('sign_in_link', {}),
   own('account', {
     only: 'postgres',
     secrets: {
@@ -249,15 +251,9 @@ export const storeTables: readonly StoreTable[] = [
     files: { name: isSession },
   }),
   own('upload', { only: 'postgres', files: { id: isMedia } }),
-  own('login_flow', {
-    only: 'postgres',
-    secrets: {
-      by: 'id',
-      columns: { data: (text, _, change) => JSON.stringify(mapLogin(JSON.parse(text), change)) },
-    },
-  }),
-  ...words('meta head durable gap server_run node indexed key_use sign_in_link ended_sign_in blob').map(
-    name => own(name, { only: 'postgres' }),
+  own('login_flow', { secrets: { by: 'id', columns: { qr: mapLoginCode } } }),
+  ...words('meta head durable gap server_run node indexed key_use blob').map(name =>
+    own(name, { only: 'postgres' }),
   ),
 ]
 

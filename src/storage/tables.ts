@@ -280,6 +280,22 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
   );
   CREATE TABLE invitation_use (login text PRIMARY KEY, invitation text NOT NULL, at bigint NOT NULL)${keyed};
   CREATE INDEX invitation_use_invitation ON invitation_use (invitation);
+  -- QR logins. data: the other fields of the login as JSON. owner: the process that asks WeChat about it.
+  CREATE TABLE login_flow (
+    name_key text PRIMARY KEY,
+    id text NOT NULL,
+    version text NOT NULL,
+    until bigint NOT NULL,
+    ended bigint NOT NULL,
+    qr text,
+    data text NOT NULL,
+    owner text,
+    lease_until bigint NOT NULL DEFAULT 0
+  );
+  CREATE INDEX login_flow_until ON login_flow (ended, until);
+  -- Sign-ins to the panel: hashes of links that count once, and the names of those that were ended early.
+  CREATE TABLE sign_in_link (code text PRIMARY KEY, until bigint NOT NULL, shared bigint NOT NULL)${keyed};
+  CREATE TABLE ended_sign_in (name text PRIMARY KEY, until bigint NOT NULL)${keyed};
   CREATE TABLE audit (
     id ${numbered},
     at bigint NOT NULL,

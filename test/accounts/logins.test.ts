@@ -5,7 +5,7 @@ import { checkCapacity, checkInvitedShare } from '../../src/accounts/login-room.
 import type { LoginRequest, LoginStatus } from '../../src/model/login.ts'
 import { owner } from '../../src/model/principal.ts'
 import { codeOf, failure } from '../support/failure.ts'
-import { changeIn, type TestGateway, withGateway } from '../support/gateway.ts'
+import { changeIn, loginIn, type TestGateway, withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { isOnPostgres } from '../support/shared-store.ts'
 import { stopwatch } from '../support/stopwatch.ts'
@@ -472,7 +472,7 @@ describe('login', () => {
       const { login_id, revision: seen } = await t.gateway.logins.begin(owner, 'x', false, gone.signal)
       const leaving = t.gateway.logins.leave(owner, login_id)
       await t.until('it is known to be left', async () => {
-        return (await t.other.logins.get('x', t.clock.now()))?.left_at !== undefined
+        return (await loginIn(t.dir, 'x')).left_at !== undefined
       })
       await t.until('its time runs', () => t.clock.sleeps(45_000, 50_000))
       const asked = t.gateway.logins.follow(

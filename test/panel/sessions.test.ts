@@ -5,6 +5,7 @@ import type { Locator, Page } from 'playwright-core'
 import en from '../../locales/en.json'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
+import { loginIn } from '../support/gateway.ts'
 import { withPanel, write } from '../support/panel.ts'
 import { keyboard, wordsOf } from '../support/panel-hand.ts'
 
@@ -405,8 +406,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
     expect((await logins()).sort()).toEqual(['left', 'scanned', 'stays'])
     // The page reports that it is being left, and the minute begins then.
     await panel.until('it is known to be left', async () => {
-      const login = await panel.other.logins.get('left', panel.clock.now())
-      return login?.left_at !== undefined
+      return (await loginIn(panel.dir, 'left')).left_at !== undefined
     })
     await panel.until('it has ended', async () => {
       panel.clock.advance(1000)

@@ -130,7 +130,7 @@ describe('svc secrets rotate', () => {
         FROM information_schema.columns WHERE table_schema = 'svc' AND data_type IN ('text', 'ARRAY')`)
       expect(await psql(dump)).toBe('')
       const sealed = await psql(dump.replaceAll(oldId, newId))
-      const places = ['account.token', 'login_flow.data', 'message.raw', 'outbox_lane.token']
+      const places = ['account.token', 'login_flow.qr', 'message.raw', 'outbox_lane.token']
       const ofWebhooks = ['webhook.headers', 'webhook.link_key', 'webhook.secrets']
       expect(sealed.split('\n').sort()).toEqual([...places, ...ofWebhooks])
 

@@ -1,6 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { readFile, stat } from 'node:fs/promises'
-import { join } from 'node:path'
 import { SvcError } from '../../src/model/error.ts'
 import { panelOperations } from '../../src/operations/operations.ts'
 import { createAdminApp } from '../../src/server/admin.ts'
@@ -10,7 +8,6 @@ import { forFile } from '../support/folder.ts'
 import { rowsIn } from '../support/gateway.ts'
 import { raw } from '../support/rest.ts'
 import { withSandbox } from '../support/sandbox.ts'
-import { isOnPostgres } from '../support/shared-store.ts'
 import { until } from '../support/until.ts'
 
 const token = 'correct-horse-battery-staple'
@@ -365,19 +362,10 @@ describe.each([
     await beside.fetch(new Request(at('/api/sign-out', { cookie: other! }), { method: 'POST' }))
     const later = admin.again()
     for (const cookie of [one, two, other]) expect(await shown(later, cookie!)).toBe(401)
-    // What is kept of them is private, and ends.
-    let ends: unknown[]
-    if (isOnPostgres) {
-      ends = (await rowsIn<{ until: number }>(admin.test.dir, 'SELECT until FROM ended_sign_in')).map(
-        ({ until }) => until,
-      )
-    } else {
-      const file = join(admin.test.dir, '.signed_out.json')
-      expect((await stat(file)).mode & 0o777).toBe(0o600)
-      ends = Object.values(JSON.parse(await readFile(file, 'utf8')))
-    }
+    // What is kept of them ends.
+    const ends = await rowsIn<{ until: number }>(admin.test.dir, 'SELECT until FROM ended_sign_in')
     expect(ends.length).toBeGreaterThan(2)
-    expect(ends.every(until => Number(until) > Date.now())).toBe(true)
+    expect(ends.every(({ until }) => Number(until) > Date.now())).toBe(true)
   })
 
   test('a sign-in outlives a restart, not a new token and not thirty days', async () => {
@@ -473,7 +461,13 @@ test('while the store fails everybody gets the page, which says so; its calls ge
   })
   const link = (await admin.app.createSignInLink())!
   const cookie = cookieOf((await signIn(admin)).headers)
+  const [seen, over] = await Promise.all([1, 2].map(async () => cookieOf((await signIn(admin)).headers)))
+  const statusOf = async (one = '') => (await admin.call('POST', '/api/call/me', {}, pageHeaders(one))).status
+  for (const one of [seen, over]) expect(await statusOf(one)).toBe(200)
+  await admin.call('POST', '/api/sign-out', {}, pageHeaders(over!))
   fails = true
+  // The panel stays open for who was signed in, and closed for who signed out.
+  expect([await statusOf(seen), await statusOf(over)]).toEqual([200, 503])
   const typed = { 'sec-fetch-site': 'none' }
   for (const path of ['/', '/conversations']) {
     const { body, status } = await admin.call('GET', path, undefined, { ...typed, cookie })

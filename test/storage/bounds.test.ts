@@ -34,7 +34,7 @@ const login = (id: string, until: number) => ({
   id,
   version: '1',
   until,
-  ended: true,
+  ended: 1,
   data: '{}',
 })
 const upload = (id: string, expires_at: number) => ({ id, store: 'uploads', begun_at: 1, expires_at })
@@ -73,8 +73,8 @@ const cases: Readonly<Record<string, Case>> = {
   },
   login_flow: { old: at => login('old', at), alive: now => login('alive', now + day) },
   sign_in_link: {
-    old: at => ({ code: 'old', until: at }),
-    alive: now => ({ code: 'alive', until: now + day }),
+    old: at => ({ code: 'old', until: at, shared: 0 }),
+    alive: now => ({ code: 'alive', until: now + day, shared: 0 }),
   },
   upload: { old: at => upload('u1', at), alive: now => upload('u2', now + day) },
   blob: {

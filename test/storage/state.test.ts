@@ -493,6 +493,13 @@ onEach(
         expect(shared.filter(Boolean)).toHaveLength(1)
         await signIns.addLink('d', 2000, true)
         expect(await signIns.takeLink('d', 2000)).toBe(false)
+        await signIns.addLink('e', 2000)
+        for (const code of ['f', 'g']) await signIns.addLink(code, 2000, true)
+        expect(await Promise.all(['e', 'f', 'g'].map(one => signIns.takeLink(one, 1999)))).toEqual([
+          true,
+          false,
+          true,
+        ])
         expect(await signIns.filterEnded(['x', 'y'])).toEqual(new Set())
         await signIns.end(['x', 'y'], 3000)
         await signIns.end(['z'], 5000)

@@ -14,7 +14,9 @@ import { openLock } from '../../src/platform/lock.ts'
 import { createLog, silentLog } from '../../src/platform/log.ts'
 import { constantSql } from '../../src/platform/sql.ts'
 import type { SendRequest } from '../../src/send/plan.ts'
+import type { StoredLogin } from '../../src/storage/logins.ts'
 import { type FileState, openState } from '../../src/storage/sqlite/state/state.ts'
+import type { State } from '../../src/storage/state.ts'
 import { type TestClock, testClock } from './clock.ts'
 import { type TestSandbox, type TestSandboxOptions, withSandbox } from './sandbox.ts'
 import {
@@ -120,6 +122,12 @@ export async function rowsIn<R extends object>(dir: string, query: string): Prom
   return db.query<R, []>(query).all()
 }
 
+/** Reads what the store has of a login, but for what has columns of its own. */
+export async function loginIn(dir: string, session: string): Promise<Partial<StoredLogin>> {
+  const rows = await rowsIn<{ name_key: string; data: string }>(dir, 'SELECT name_key, data FROM login_flow')
+  return JSON.parse(rows.find(({ name_key }) => name_key === session)?.data ?? '{}')
+}
+
 /** Changes the store of a data directory behind svc. */
 export async function changeIn(dir: string, statement: string): Promise<void> {
   if (isOnPostgres) return void (await (await connectionTo(dir)).run(constantSql(statement)))
@@ -163,7 +171,7 @@ export async function openOther(
   if (isOnPostgres) {
     const storage = await openSharedStorage(dir, clock)
     // What only session files have is not there.
-    return { state: storage.state as FileState, close: () => storage.close() }
+    return { state: storage.state as State & FileState, close: () => storage.close() }
   }
   return await openFiles(dir)
 }

@@ -86,7 +86,7 @@ class Copy {
   readonly #onProgress: CopyOptions['onProgress']
   readonly #rows: Record<string, number> = {}
   #files = 0
-  #state: CopiedState = { accounts: [], signIns: [], damaged: [] }
+  #state: CopiedState = { accounts: [], damaged: [] }
 
   constructor(source: CopySource, target: CopyTarget, onProgress: CopyOptions['onProgress']) {
     this.#source = source
@@ -206,14 +206,13 @@ async function sumUp(side: CopySide, table: StoreTable): Promise<{ rows: number;
   return { rows, sum: BigInt.asUintN(64, sum) }
 }
 
-function textOf({ accounts, signIns }: CopiedState, open: SecretChange): string {
+function textOf({ accounts }: CopiedState, open: SecretChange): string {
   const opened = accounts.map(({ token, ...account }) => ({
     ...account,
     ...mapToken({ bot_id: account.bot_id, token }, open),
     info: JSON.parse(account.info) as unknown,
   }))
-  const sort = (lines: readonly object[]) => lines.map(line => JSON.stringify(line)).sort()
-  return JSON.stringify([sort(opened.map(sortFields)), sort([...signIns])])
+  return JSON.stringify(opened.map(account => JSON.stringify(sortFields(account))).sort())
 }
 
 const sortFields = (fields: object): object => Object.entries(fields).sort(([a], [b]) => (a < b ? -1 : 1))

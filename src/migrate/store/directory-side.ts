@@ -5,7 +5,7 @@ import { dataFiles } from '../../model/data-files.ts'
 import { badArgument, SvcError } from '../../model/error.ts'
 import { currentCounterOf, newestContext, sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
-import { createDurably, ensurePrivateDir, fileExists, readText, statOf } from '../../platform/files.ts'
+import { createDurably, ensurePrivateDir, fileExists, statOf } from '../../platform/files.ts'
 import { FreeSpace } from '../../platform/free-space.ts'
 import { silentLog } from '../../platform/log.ts'
 import { createSealer, type Sealer } from '../../platform/sealing.ts'
@@ -204,7 +204,6 @@ class DirectorySide implements CopySide {
   }
 
   async readState(): Promise<CopiedState> {
-    const { dir } = this.#options
     const { sessions } = this.#state()
     const chosen = await sessions.getDefaultName()
     const accounts: CopiedAccount[] = []
@@ -229,9 +228,7 @@ class DirectorySide implements CopySide {
         chosen: chosen !== undefined && sessionKeyOf(chosen) === sessionKeyOf(name),
       })
     }
-    const ended: unknown = JSON.parse((await readText(join(dir, dataFiles.endedSignIns))) ?? '{}')
-    const signIns = Object.entries(ended as object).map(([name, until]) => [name, Number(until)] as const)
-    return { accounts, signIns, damaged }
+    return { accounts, damaged }
   }
 
   async readNumbers(): Promise<ReadonlyMap<string, number>> {

@@ -70,17 +70,13 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
         }
       })
     },
-    async writeState({ accounts, signIns }) {
+    async writeState({ accounts }) {
       for (const folder of sessionFolders(await readContents(dir)))
         await rm(join(dir, folder), { recursive: true, force: true })
       for (const account of accounts) await writeAccount(db, { account, dir, sealer })
       const chosen = accounts.find(account => account.chosen)
-      const files = [
-        [dataFiles.defaultSession, chosen && `${chosen.name}\n`],
-        [dataFiles.endedSignIns, signIns.length > 0 && `${JSON.stringify(Object.fromEntries(signIns))}\n`],
-      ] as const
-      for (const [name, text] of files)
-        await (text ? writeDurably(join(dir, name), text) : rm(join(dir, name), { force: true }))
+      const path = join(dir, dataFiles.defaultSession)
+      await (chosen ? writeDurably(path, `${chosen.name}\n`) : rm(path, { force: true }))
       await syncDir(dir)
     },
     async complete(numbers) {

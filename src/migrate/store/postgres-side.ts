@@ -288,10 +288,7 @@ class PgSide implements CopySide {
     const accounts = await this.#db.all<Found>(sql`SELECT name, bot_id, token, coalesce(cursor, '') AS cursor,
       coalesce(created_at, 0) AS created_at, coalesce(info, '{}') AS info, chosen FROM account
       WHERE bot_id IS NOT NULL`)
-    const signIns = await this.#db.all<{ name: string; until: number }>(
-      sql`SELECT name, until FROM ended_sign_in`,
-    )
-    return { accounts, signIns: signIns.map(({ name, until }) => [name, until]), damaged: [] }
+    return { accounts, damaged: [] }
   }
 
   async readNumbers(): Promise<ReadonlyMap<string, number>> {

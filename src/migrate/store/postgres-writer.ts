@@ -45,7 +45,7 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
         sql`UPDATE meta SET copying = ${note(false)}, store_id = ${id}, hash_key = ${hash_key},
           events_removed = ${events_removed}`,
         // An engine makes these by itself, or every copy writes them again.
-        sql`TRUNCATE gram, gap, upload, blob, account, ended_sign_in, node, durable`,
+        sql`TRUNCATE gram, gap, upload, blob, account, node, durable`,
         sql`UPDATE indexed SET upto = 0`,
       ])
       await db.barrier()
@@ -67,7 +67,7 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
         ),
       )
     },
-    async writeState({ accounts, signIns }) {
+    async writeState({ accounts }) {
       const rows = accounts.map(account => ({
         ...account,
         token: String(mapToken({ ...account }, sealer.seal).token),
@@ -85,11 +85,9 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
         'chosen',
         'changed',
       ]
-      const ended = signIns.map(([name, until]) => ({ name, until }))
       await db.script([
-        sql`TRUNCATE account, ended_sign_in`,
+        sql`TRUNCATE account`,
         ...inParts(rows).map(part => insert('account', columns, part)),
-        ...inParts(ended).map(part => insert('ended_sign_in', ['name', 'until'], part)),
         sql`UPDATE head SET revision = 1`,
       ])
     },

@@ -36,8 +36,6 @@ export interface CopiedAccount {
 /** What a directory has in small files. */
 export interface CopiedState {
   readonly accounts: readonly CopiedAccount[]
-  /** Ended sign-ins to the panel, and until when they are remembered. */
-  readonly signIns: readonly (readonly [name: string, until: number])[]
   /** Sessions whose credentials are damaged: they have to log in again. */
   readonly damaged: readonly string[]
 }

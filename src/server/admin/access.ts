@@ -32,6 +32,8 @@ export const secretHeader = 'svc-panel'
 const passLifetimeMs = 60_000
 /** Lifetime of a sign-in. */
 const signInLifetimeMs = 30 * 24 * 60 * 60_000
+/** So many are known without the store. */
+const mostOpen = 1000
 /** A sign-in older than this is renewed at the next visit. */
 const renewAfterMs = 24 * 60 * 60_000
 
@@ -65,13 +67,14 @@ export function createAccess(options: AccessOptions) {
     panels.set(by, known)
     return known
   }
+  /** Sign-ins that the store knew as not ended: it closes no panel when it begins to fail, and shows what is wrong. */
+  const open = new Set<string>()
   let wasRequired: boolean | undefined = token !== undefined || undefined
   const isRequired = async (): Promise<boolean> => {
     if (wasRequired) return true
     try {
       wasRequired = await keys.hasAny()
     } catch (error) {
-      // A store that begins to fail closes no panel: it shows what is wrong.
       if (wasRequired === undefined) throw error
     }
     return wasRequired
@@ -115,7 +118,13 @@ export function createAccess(options: AccessOptions) {
     const verified = await Promise.all(cookiesOf(cookie, request).map(value => verifyCookie(value, address)))
     const all = verified.filter(one => one !== undefined)
     if (all.length === 0) return []
-    const ended = await store.filterEnded(all.map(({ name }) => name))
+    const names = all.map(({ name }) => name)
+    const ended = await store.filterEnded(names).catch(error => {
+      if (names.every(name => open.has(name))) return new Set()
+      throw error
+    })
+    if (open.size > mostOpen) open.clear()
+    for (const name of names) ended.has(name) ? open.delete(name) : open.add(name)
     return all.filter(({ name }) => !ended.has(name))
   }
 
@@ -225,6 +234,7 @@ export function createAccess(options: AccessOptions) {
       const ended = (await isRequired()) ? await listSignIns(request) : []
       const names = ended.map(({ name }) => name)
       if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs)
+      for (const name of names) open.delete(name)
       // It is over, even if the log cannot be written.
       for (const { by } of ended) await note(signOut, by, undefined, request).catch(() => {})
       return formatCookie(cookie, '', 0, request)

@@ -62,6 +62,8 @@ export function* standStill(
       WHERE state IN ('waiting', 'running', 'answering')`,
     sql`UPDATE invitation SET revoked_at = ${clock.now()} WHERE revoked_at IS NULL`,
     // The original has sent it since, or will.
+    sql`DELETE FROM login_flow`,
+    sql`DELETE FROM sign_in_link`,
     sql`DELETE FROM notice`,
     sql`DELETE FROM bulletin`,
     sql`UPDATE topic_member SET missed = ${JSON.stringify(noneMissed)}, revision = revision + 1`,

@@ -99,6 +99,6 @@ export const createRunner =
   async (mode, begin) => {
     const attempt = () => db.retry(queries => drive(queries, begin()))
     const result = await (durableModes.has(mode) ? db.durably(attempt) : attempt())
-    if (mode === 'news') await db.touch()
+    if (mode === 'news' || mode === 'touch') await db.touch()
     return result
   }

@@ -171,20 +171,6 @@ export const tables = `${shared}
   ) WITH (fillfactor = 50);
   CREATE INDEX audit_principal ON audit (principal, id) WHERE principal <> 'owner';
 
-  -- QR logins. data: the login as JSON, its QR code sealed. owner: the process that asks WeChat about it.
-  CREATE TABLE login_flow (
-    name_key text PRIMARY KEY,
-    id text NOT NULL,
-    version text NOT NULL,
-    until bigint NOT NULL,
-    ended boolean NOT NULL,
-    data text NOT NULL,
-    owner text,
-    lease_until bigint NOT NULL DEFAULT 0
-  );
-  CREATE INDEX login_flow_until ON login_flow (ended, until);
-  CREATE TABLE sign_in_link (code text PRIMARY KEY, until bigint NOT NULL);
-  CREATE TABLE ended_sign_in (name text PRIMARY KEY, until bigint NOT NULL);
   -- Files: uploads, which expire, and files of waiting messages. size, md5: NULL until the file is complete; until then
   -- it has room for reserved bytes.
   CREATE TABLE upload (

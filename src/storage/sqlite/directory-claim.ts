@@ -9,8 +9,7 @@ import { rejectClosed } from './closed-mark.ts'
 import { rejectOtherForm } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
-  ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession, dataFiles.endedSignIns],
-  dataFiles.signInLink,
+  ...[dataFiles.dataLock, dataFiles.pollLock, dataFiles.defaultSession],
   ...[dataFiles.store, dataFiles.apiToken, dataFiles.address, dataFiles.mcpKey],
   ...[dataFiles.secrets, dataFiles.restoring, dataFiles.backupLock],
 ])

@@ -12,6 +12,7 @@ import type { PolledBatch, Storage } from '../storage.ts'
 import { rejectClosed } from './closed-mark.ts'
 import { openLeases } from './leases.ts'
 import { keepLocksMarked, openSealer, rejectChangedState } from './secret-state.ts'
+import { createLogins } from './state/logins.ts'
 import { type FileState, openState } from './state/state.ts'
 import { type LogInternals, openSqliteStore, type StoreOptions } from './store.ts'
 import { inMemory } from './work.ts'
@@ -60,9 +61,10 @@ export async function openStorage({ dir, secret, path, ...options }: StorageOpti
         await rejectChangedState(dir, sealer)
         return work()
       }, limits)
+    const shared = path === false ? { run } : lock
     const state: FileState = openState({
       dir,
-      lock: path === false ? { run } : lock,
+      lock: shared,
       log: log.child('state'),
       sealer,
       rows: store,
@@ -72,7 +74,15 @@ export async function openStorage({ dir, secret, path, ...options }: StorageOpti
     const leases = await openLeases(join(dir, dataFiles.pollLock), ports)
     open.splice(1, 0, leases)
     await keepLocksMarked(dir, sealer)
-    return { state, store, leases, ingest: createIngest(store, state, clock), close }
+    const { joins, logins: rows, signIns } = store
+    const logins = createLogins({ lock: shared, sessions: state.sessions, rows, joins })
+    return {
+      state: { ...state, logins, signIns },
+      store,
+      leases,
+      ingest: createIngest(store, state, clock),
+      close,
+    }
   } catch (error) {
     await close()
     throw error

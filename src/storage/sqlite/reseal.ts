@@ -13,14 +13,7 @@ import { freeBytes } from '../../platform/free-space.ts'
 import type { JsonObject } from '../../platform/json-file.ts'
 import { type Sealer, sealedWith } from '../../platform/sealing.ts'
 import { reasonOf } from '../../platform/system-error.ts'
-import {
-  type LoginAsWritten,
-  mapContexts,
-  mapLogin,
-  mapSecretFile,
-  mapToken,
-  type SecretChange,
-} from '../sealed-places.ts'
+import { mapContexts, mapSecretFile, mapToken, type SecretChange } from '../sealed-places.ts'
 import { sessionFolders, setAsideName } from './directory-claim.ts'
 import { openExclusively, rejectDamaged } from './exclusive.ts'
 import { replaceStore, resealRows } from './reseal-store.ts'
@@ -141,11 +134,6 @@ const createChange =
 /** Changes the fields of a JSON file. */
 type FieldsChange = (fields: JsonObject, change: SecretChange) => JsonObject
 
-const mapLoginFile: FieldsChange = (fields, change) => {
-  const { login } = fields as { login?: LoginAsWritten }
-  return login ? { ...fields, login: mapLogin(login, change) } : fields
-}
-
 const sessionFiles: ReadonlyMap<string, FieldsChange> = new Map([
   [dataFiles.token, mapToken],
   [dataFiles.contexts, mapContexts],
@@ -156,26 +144,15 @@ async function resealFiles(dir: string, change: SecretChange): Promise<void> {
   await sweep(dir, leftover, Number.POSITIVE_INFINITY)
   for (const name of [dataFiles.apiToken, dataFiles.mcpKey])
     if (await fileExists(join(dir, name))) await resealWhole(join(dir, name), name, change)
-  for (const name of sessionFolders({ entries }))
-    await resealFolder(join(dir, name), file => sessionFiles.get(file), change)
-  for (const folder of ['.', 'ended'])
-    await resealFolder(
-      join(dir, dataFiles.logins, folder),
-      file => (file.endsWith('.json') ? mapLoginFile : undefined),
-      change,
-    )
+  for (const name of sessionFolders({ entries })) await resealFolder(join(dir, name), change)
 }
 
-/** @param changeOf how a file of this name is changed; undefined: it has no secret, unless it was set aside */
-async function resealFolder(
-  folder: string,
-  changeOf: (name: string) => FieldsChange | undefined,
-  change: SecretChange,
-): Promise<void> {
+/** Changes the files of a session. One without a secret stays, unless it was set aside. */
+async function resealFolder(folder: string, change: SecretChange): Promise<void> {
   await sweep(folder, leftover, Number.POSITIVE_INFINITY)
   for (const name of await readdir(folder).catch(returnIfAbsent<string[]>([]))) {
     const path = join(folder, name)
-    const changeFields = changeOf(name)
+    const changeFields = sessionFiles.get(name)
     const fields = changeFields && parseFields(readBytes(path).toString())
     if (changeFields && fields) {
       const changed = changeFields(fields, change)

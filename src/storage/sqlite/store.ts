@@ -12,6 +12,7 @@ import type { Database } from '../../platform/sqlite.ts'
 import type { Tasks } from '../../platform/tasks.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { Joining, JoinOutcome } from '../invitations.ts'
+import type { LoginStore } from '../logins.ts'
 import { createAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
 import { createAudit } from '../nouns/audit.ts'
@@ -22,15 +23,18 @@ import { createEvents } from '../nouns/events.ts'
 import { readWaiting } from '../nouns/inspection.ts'
 import { createInvitations, createJoin } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
+import { openLogins } from '../nouns/logins.ts'
 import { createRemoveOld } from '../nouns/old-rows.ts'
 import { openPeople } from '../nouns/people.ts'
 import { createPrune, inSteps, noteClock, type Retention, readClock } from '../nouns/retention.ts'
 import { createScans, type Scans } from '../nouns/scans.ts'
+import { createSignIns } from '../nouns/sign-ins.ts'
 import { openTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
 import { openWebhooks } from '../nouns/webhooks.ts'
 import type { EndedEntry, ExpiryReasons } from '../outbox.ts'
 import { openNoun, type Routine, type Runner, readFirst } from '../routine.ts'
+import type { SignInStore } from '../state.ts'
 import type * as contract from '../store.ts'
 import { SqliteAcknowledgements } from './acknowledgements.ts'
 import { SqliteConsumers } from './consumers.ts'
@@ -75,6 +79,9 @@ const storeTable = constantSql('store_id')
 
 /** While rows are leased, waits end after this time. */
 const checkLeasesMs = 1000
+/** Waits for logins look again after this time. */
+const checkLoginsMs = 1000
+const never = new AbortController().signal
 
 /**
  * Methods of the log that the engine needs in addition, to change log and session folders together
@@ -90,6 +97,8 @@ export interface LogInternals {
   readonly intake: AsyncMethods<SqliteMessages, 'insertReceived'>
   readonly joins: { join(joining: Joining): Promise<JoinOutcome> }
   readonly scans: Scans
+  readonly signIns: SignInStore
+  readonly logins: Omit<LoginStore, 'finish'>
   readonly maintenance: AsyncMethods<
     SqliteRenames,
     'intendRename' | 'listIntendedRenames' | 'renameSession' | 'respellSession'
@@ -275,11 +284,12 @@ function* findLast(): Routine<number> {
 }
 
 const createRunner =
-  (db: Database, work: SqliteWork): Runner =>
-  async (mode, begin) =>
-    work.modes[mode === 'news' ? 'intake' : mode](() =>
-      mode === 'plain' || mode === 'relaxed' ? drive(db, begin()) : db.transaction(() => drive(db, begin())),
-    )
+  (db: Database, { modes }: SqliteWork): Runner =>
+  async (mode, begin) => {
+    const way = mode === 'news' ? modes.intake : mode === 'touch' ? modes.redelivery : modes[mode]
+    const work = () => drive(db, begin())
+    return way(mode === 'plain' || mode === 'relaxed' ? work : () => db.transaction(work))
+  }
 
 function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutboxPlans, run: Runner) {
   const { db, owner } = context
@@ -308,6 +318,8 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     invitations: openNoun(createInvitations(nouns), run),
     joins: openNoun(createJoin(nouns), run),
     scans: openNoun(createScans(nouns), run),
+    signIns: openNoun(createSignIns(nouns), run),
+    logins: openLogins(nouns, run, () => work.wait(never, checkLoginsMs)),
     backups: openNoun(createBackups(nouns), run),
     people: openPeople(nouns, run, createPeopleParts(context)),
     agents: openNoun(createAgents(nouns), run),

@@ -162,7 +162,13 @@ it('a token counts no more once an older version of svc, which knows none here, 
   db.exec('UPDATE outbox_lane SET received_at = 2000, used = 0')
   db.close()
   const inbound = [{ user_id: 'u', token: 'second', received_at: 2000 }]
-  await (state as FileState).commitBatch({ ...batch, cursorFrom: 'c1', cursorTo: 'c2', inbound, now: 2000 })
+  await (state as typeof state & FileState).commitBatch({
+    ...batch,
+    cursorFrom: 'c1',
+    cursorTo: 'c2',
+    inbound,
+    now: 2000,
+  })
   expect(await state.contexts.find('s', 'u')).toMatchObject({ token: 'second' })
   expect((await sending(t.store, 's', botId, outgoing('x'))).token).toBe('second')
 })

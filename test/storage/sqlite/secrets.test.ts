@@ -137,13 +137,7 @@ test('without a key everything is stored as it is', async () => {
   await fill(storage)
   await checkOpened(storage)
   const names = filesWithSecrets(dir).map(path => path.slice(dir.length + 1))
-  const files = [
-    '.logins/new.json',
-    'messages.db',
-    'messages.db-wal',
-    'work/contexts.json',
-    'work/token.json',
-  ]
+  const files = ['messages.db', 'messages.db-wal', 'work/contexts.json', 'work/token.json']
   expect(names.filter(name => name !== 'messages.db')).toEqual(files.filter(name => name !== 'messages.db'))
   expect(existsSync(join(dir, '.secrets'))).toBe(false)
   expect(readFileSync(join(dir, '.data.lock'), 'utf8')).toStartWith('flock\n')

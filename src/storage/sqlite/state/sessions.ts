@@ -36,7 +36,6 @@ import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
 import { isOwnName, ownPath } from '../../../platform/own-names.ts'
 import type { Sealer } from '../../../platform/sealing.ts'
-import type { Joining, JoinOutcome } from '../../invitations.ts'
 import type { SessionChanges, SessionRecord, SessionStore } from '../../state.ts'
 import type { LogInternals } from '../store.ts'
 import { FolderIndex } from './folder-index.ts'
@@ -54,10 +53,7 @@ const readProblems = [
 ] as const
 
 /** Data in the message log that belongs to a session and changes with its folder. */
-export type SessionRows = Pick<
-  LogInternals,
-  'durable' | 'contexts' | 'names' | 'maintenance' | 'joins' | 'scans'
->
+export type SessionRows = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'scans'>
 
 export class SessionFiles implements SessionStore {
   readonly #dir: string
@@ -223,12 +219,6 @@ export class SessionFiles implements SessionStore {
     // If no session was chosen as default, the oldest becomes the default, and stays it.
     if ((await this.#findDefaultName(true)) === undefined)
       await this.#writeDefault((await this.#findOldest())?.name ?? folder)
-  }
-
-  /** Counts a use of an invitation. Call it under the data lock. */
-  async join(joining: Joining): Promise<JoinOutcome> {
-    if (!this.#rows) throw new Error('a login by invitation needs the store')
-    return await this.#rows.joins.join(joining)
   }
 
   /** Returns all sessions, for a caller that holds the data lock. */

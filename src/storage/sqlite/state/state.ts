@@ -1,9 +1,7 @@
 /**
- * Opens the session files: sessions, contexts, logins and sign-ins, and the commit of a polled batch, which
+ * Opens the session files: sessions and contexts, and the commit of a polled batch, which
  * writes both sessions and contexts.
  */
-import { join } from 'node:path'
-import { dataFiles } from '../../../model/data-files.ts'
 import { type Inbound, type Marks, withMarks } from '../../../model/session.ts'
 import { writeDurablyInOrder } from '../../../platform/files.ts'
 import type { FileLock } from '../../../platform/lock.ts'
@@ -12,9 +10,7 @@ import { noSealer, type Sealer } from '../../../platform/sealing.ts'
 import type { State } from '../../state.ts'
 import { ContextFiles } from './contexts.ts'
 import { forgetUser } from './forget-user.ts'
-import { LoginFiles } from './login-files.ts'
 import { SessionFiles, type SessionRows } from './sessions.ts'
-import { SignInFile } from './sign-ins.ts'
 import { translateErrors } from './token-file.ts'
 
 /** Changes that follow from a batch whose messages are stored. */
@@ -30,7 +26,7 @@ interface BatchCommit {
 }
 
 /** The state as the engine sees it; other rooms get a `State`. */
-export interface FileState extends State {
+export interface FileState extends Omit<State, 'logins' | 'signIns'> {
   readonly sessions: SessionFiles
   readonly contexts: ContextFiles
   /** The file part of `Storage.ingest`: writes the contexts of the senders, then the cursor. */
@@ -73,16 +69,9 @@ export function openState(options: {
     for (const [nth, { done }] of group.entries()) done.resolve(reads[nth])
   }
   const locked = shareLock<Read, unknown>(lock, readAll, { brief: true })
-  const signIns = new SignInFile(
-    join(options.dir, dataFiles.endedSignIns),
-    join(options.dir, dataFiles.signInLink),
-  )
-  const logins = new LoginFiles(join(options.dir, dataFiles.logins), { sessions, lock, sealer })
   return {
     sessions,
     contexts,
-    logins,
-    signIns,
     commitBatch: batch => translateErrors(() => grouped(batch)),
     async readTogether<T>(read: () => Promise<T>) {
       await sessions.refreshMany()
