@@ -6,6 +6,7 @@ import type { Config } from '../config.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
+import { parseFields } from '../platform/fields.ts'
 import { errorCodeOf, fileExists, readBytes, statOf, sweep, syncDir } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
@@ -191,13 +192,8 @@ async function readSmallFiles(dir: string): Promise<{ name: string; bytes: Uint8
 }
 
 /** Returns the id of the account in a token.json; '' for one that does not parse. */
-function botIdOf(bytes: Uint8Array): string {
-  try {
-    return String(JSON.parse(Buffer.from(bytes).toString('utf8')).bot_id ?? '')
-  } catch {
-    return ''
-  }
-}
+const botIdOf = (bytes: Uint8Array): string =>
+  String(parseFields(Buffer.from(bytes).toString('utf8'))?.bot_id ?? '')
 
 /** Adds the simulated WeChat. It is copied after the store, so it may contain messages that the store does not. */
 async function addSandbox(

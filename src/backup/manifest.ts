@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
+import { parseFields } from '../platform/fields.ts'
 import { isOwnName } from '../platform/own-names.ts'
 import { version } from '../version.ts'
 
@@ -46,7 +47,7 @@ export const createManifest = (facts: Omit<Manifest, 'form' | 'svc'>): Manifest 
  * @throws SvcError `invalid_arguments` for the list of a newer version, and for what is none
  */
 export function parseManifest(text: string): Manifest {
-  const found = parse(text)
+  const found: Partial<Manifest> | undefined = parseFields(text)
   if (found && Number(found.form) > form)
     throw badArgument(
       'file',
@@ -72,15 +73,6 @@ function isManifest(found: Partial<Manifest>): found is Manifest {
     accounts.every(account => isText(account?.session) && isText(account?.bot_id)) &&
     Array.isArray(files)
   )
-}
-
-function parse(text: string): Partial<Manifest> | undefined {
-  try {
-    const found: unknown = JSON.parse(text)
-    return typeof found === 'object' && found !== null ? found : undefined
-  } catch {
-    return undefined
-  }
 }
 
 /** Files of the data directory itself, in the order of the archive. */

@@ -6,6 +6,7 @@ import { dataFiles } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { openFolderBelow } from '../platform/below.ts'
 import type { Clock } from '../platform/clock.ts'
+import { attempt } from '../platform/fields.ts'
 import { keepStream } from '../platform/file-stream.ts'
 import {
   createDurably,
@@ -188,10 +189,6 @@ async function clear({ basePath: dir, mediaRoot }: RestoreOptions['config'], nam
 
 /** Returns the names in the mark of an interrupted restore. */
 function parseNames(text = '[]'): string[] {
-  try {
-    const names: unknown = JSON.parse(text)
-    return Array.isArray(names) ? names.filter(name => typeof name === 'string' && isArchivedName(name)) : []
-  } catch {
-    return []
-  }
+  const names = attempt<unknown>(() => JSON.parse(text))
+  return Array.isArray(names) ? names.filter(name => typeof name === 'string' && isArchivedName(name)) : []
 }

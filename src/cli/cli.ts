@@ -5,6 +5,7 @@ import { adoptTimeZone } from '../config/time-zone.ts'
 import { type Environment, type Flags, findGivenLogFormat } from '../config.ts'
 import { SvcError, withFieldNames } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
+import { attempt } from '../platform/fields.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { version } from '../version.ts'
 import { findCommand, parseHelp, splitLeadingOptions, suggestOption } from './argv.ts'
@@ -227,13 +228,8 @@ function toDenoDenial(error: unknown): SvcError | undefined {
 }
 
 /** Returns true if the log is JSON. Returns false if Deno does not allow svc to read the environment. */
-function isJsonLog(flags: Flags, env: Environment): boolean {
-  try {
-    return findGivenLogFormat(flags, env) === 'json'
-  } catch {
-    return false
-  }
-}
+const isJsonLog = (flags: Flags, env: Environment): boolean =>
+  attempt(() => findGivenLogFormat(flags, env)) === 'json'
 
 /** Prints an error to stderr, as one line or one JSON object. @returns the exit status */
 async function printFailure(

@@ -16,6 +16,7 @@ import type { InstalledService } from '../doctor/service.ts'
 import { askHealth, configuredUrlOf, findConfigured } from '../inspect/healthz.ts'
 import { badArgument } from '../model/error.ts'
 import { readCertificate } from '../platform/certificate.ts'
+import { attempt } from '../platform/fields.ts'
 import { isInside } from '../platform/files.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { canNotify } from '../platform/notify.ts'
@@ -229,13 +230,11 @@ export function parseServed(
 ): { program: string; config: Config; url: string } | undefined {
   const [program = '', ...args] = words
   const command = addConfigOptions(silenceOutput(new Commander()), 'openapi')
-  try {
+  return attempt(() => {
     command.parse(args.slice(args.indexOf('openapi') + 1), { from: 'user' })
     const config = readConfig(command.opts<Flags>(), {})
     return { program, config, url: configuredUrlOf(config) }
-  } catch {
-    return undefined
-  }
+  })
 }
 
 /** Finds your service and the machine's by their default name, for `svc doctor`. */

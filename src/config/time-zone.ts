@@ -5,6 +5,7 @@
 import { readlinkSync } from 'node:fs'
 import { getEnvironment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
+import { attempt } from '../platform/fields.ts'
 
 /** A name and an offset; behind it stands what summer time is called, and when it is. */
 const offsetForm = /^(<[-+A-Za-z\d]{3,}>|[A-Za-z]{3,})?([-+]?)(\d{1,2})(?::?(\d{2}))?(?::00)?(.*)$/
@@ -13,22 +14,14 @@ const offsetForm = /^(<[-+A-Za-z\d]{3,}>|[A-Za-z]{3,})?([-+]?)(\d{1,2})(?::?(\d{
 function canonicalOf(name: string): string | undefined {
   // It knows offsets too, but not in TZ.
   if (!/^[A-Za-z]/.test(name)) return undefined
-  try {
-    return new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone
-  } catch {
-    return undefined
-  }
+  return attempt(() => new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone)
 }
 
 /** Returns the name in the path of a file of zoneinfo, also behind a link. */
 function nameInPath(path: string): string | undefined {
   const found = /\/zoneinfo\/(?:posix\/|right\/)?(.+)$/.exec(path)?.[1]
   if (found !== undefined || !path.startsWith('/')) return found
-  try {
-    return nameInPath(readlinkSync(path))
-  } catch {
-    return undefined
-  }
+  return attempt(() => nameInPath(readlinkSync(path)))
 }
 
 /** Returns a zone with these minutes ahead of UTC in January and in July. */

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join, resolve, sep } from 'node:path'
 import { SvcError } from '../model/error.ts'
+import { attempt } from '../platform/fields.ts'
 import { findSameName, hasUnicodeForms } from '../platform/files.ts'
 import { findHomeFolder } from '../platform/process.ts'
 
@@ -54,17 +55,10 @@ function toDiskFormSync(path: string): string {
   for (const name of names) {
     const folder = `${at}${sep}`
     at = folder + name
-    if (hasUnicodeForms(name) && !existsSync(at)) at = folder + findSameName(listNames(folder), name, 'path')
+    if (hasUnicodeForms(name) && !existsSync(at))
+      at = folder + findSameName(attempt(() => readdirSync(folder)) ?? [], name, 'path')
   }
   return at
-}
-
-function listNames(folder: string): string[] {
-  try {
-    return readdirSync(folder)
-  } catch {
-    return []
-  }
 }
 
 /** Parses the name of a consumer of `recv`. */

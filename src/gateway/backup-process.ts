@@ -2,7 +2,7 @@
 import type { Config } from '../config.ts'
 import type { Backup } from '../model/backup.ts'
 import { SvcError } from '../model/error.ts'
-import { isObject } from '../platform/fields.ts'
+import { parseFields } from '../platform/fields.ts'
 import { runProgram } from '../platform/process.ts'
 
 /** Makes a backup. @throws SvcError `store_unavailable` with the reason */
@@ -45,11 +45,4 @@ const toBackup = ({ created_at, size, took_ms, path }: Record<string, unknown> =
 })
 
 /** Returns the object in the last line; undefined if that is something else. */
-function parseLastLine(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text.trim().split('\n').at(-1) ?? '')
-    return isObject(value) ? value : undefined
-  } catch {
-    return undefined
-  }
-}
+const parseLastLine = (text: string) => parseFields(text.trim().split('\n').at(-1) ?? '')

@@ -4,7 +4,7 @@
  * fields that can be read.
  */
 import type { MediaInfo, MediaKind, Message, MessageItem, MessageKind } from '../model/message.ts'
-import { withoutUndefined } from '../platform/fields.ts'
+import { attempt, withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { longestValue, parseLossless } from '../platform/lossless.ts'
 import { parseAesKey } from './crypto.ts'
@@ -266,12 +266,7 @@ const keyOf = (payload: Fields): string | undefined =>
 
 function keyHexOf(payload: Fields): string | undefined {
   const key = keyOf(payload)
-  if (key === undefined) return undefined
-  try {
-    return parseAesKey(key).toString('hex')
-  } catch {
-    return key
-  }
+  return key === undefined ? undefined : (attempt(() => parseAesKey(key).toString('hex')) ?? key)
 }
 
 function hasMedia(item: Fields): boolean {
@@ -309,9 +304,5 @@ function toPublicItem(item: Fields): MessageItem {
 function wireOf(raw: WeixinMessage | string): WeixinMessage {
   if (typeof raw !== 'string') return objectOf(raw) ? raw : {}
   if (raw.length > longestValue) return {}
-  try {
-    return objectOf(parseLossless(raw)) ?? {}
-  } catch {
-    return {}
-  }
+  return objectOf(attempt(() => parseLossless(raw))) ?? {}
 }

@@ -8,12 +8,11 @@ import type { NextStep } from '../model/next-step.ts'
 import { type AwakeTimer, SharedTurns, startAwakeTimer, systemClock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { isNeverSent, networkCodeOf } from '../platform/fetch.ts'
-import { withoutUndefined } from '../platform/fields.ts'
+import { attempt, parseFields, withoutUndefined } from '../platform/fields.ts'
 import { maskText } from '../platform/log.ts'
 import { type ParsedPart, parseInSlices, quoteLongIntegers } from '../platform/lossless.ts'
 import type { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
-import { objectOf } from './fields.ts'
 import type { Outcome } from './wire.ts'
 
 /** Method, headers and body of a request. It has no timeout of its own: abort the signal to end it. */
@@ -281,12 +280,8 @@ const longestText = 200
 /** Returns upstream's own message, of whatever type it is: masked, on one line, and short. */
 export function upstreamTextOf(value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return undefined
-  let text = ''
-  try {
-    text = typeof value === 'string' ? value : JSON.stringify(value)
-  } catch {
-    // The value is nested deeper than the runtime can serialize.
-  }
+  // A value may be nested deeper than the runtime can serialize.
+  const text = typeof value === 'string' ? value : (attempt(() => JSON.stringify(value)) ?? '')
   // Cut before masking, because the rest is not displayed. A token that this cut splits ends far behind the
   // displayed part.
   const cleaned = escapeControls(maskText(text.slice(0, 10 * longestText)).replace(/\s+/g, ' ')).trim()
@@ -306,7 +301,7 @@ function parseResultCode(value: unknown): number | undefined {
 
 async function readHttpError(response: Response): Promise<ILinkError> {
   const text = await readResponseText(response, errorLimitBytes).catch(() => '')
-  const fields = tryParse(text)
+  const fields = parseFields(text)
   // Some deployments set a status together with the code. -14 has its usual meaning; below 500 other codes
   // are refusals.
   const stated = fields && outcomeErrorOf(fields, response.status)
@@ -324,7 +319,7 @@ const elsewhereHint =
 
 function parseWhole(rawText: string, emptyOk: boolean | undefined): Reply {
   const text = quoteLongIntegers(rawText)
-  const fields = text === '' && emptyOk ? {} : tryParse(text)
+  const fields = text === '' && emptyOk ? {} : parseFields(text)
   if (!fields) throw malformedError(text)
   return { fields, text }
 }
@@ -340,14 +335,6 @@ async function parseLong(text: string): Promise<Reply> {
 function malformedError(text: string): ILinkError {
   const what = !/\S/.test(text) ? 'nothing' : /^\s*</.test(text) ? 'a web page' : 'no JSON object'
   return new ILinkError('malformed', `WeChat answered with ${what}`, { hint: elsewhereHint })
-}
-
-function tryParse(text: string): Record<string, unknown> | undefined {
-  try {
-    return objectOf(JSON.parse(text))
-  } catch {
-    return undefined
-  }
 }
 
 async function readResponseText(response: Response, limitBytes: number): Promise<string> {

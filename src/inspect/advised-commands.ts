@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { type Door, plainWordingOf, type Wording } from '../model/next-step.ts'
+import { attempt } from '../platform/fields.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { findHomeFolder } from '../platform/process.ts'
 import { describeUnreleased, isUnreleased, wayFromDatabase, wayFromDirectory } from '../storage/unreleased.ts'
@@ -22,13 +23,8 @@ export function svcCommand(
   return `svc ${command}${flag}${isUsual(dir, isSandbox) ? '' : ` -d ${quoteForShell(dir)}`}`
 }
 
-function isUsual(dir: string, isSandbox: boolean): boolean {
-  try {
-    return dir === join(findHomeFolder(), isSandbox ? '.svc-sandbox' : '.svc')
-  } catch {
-    return false
-  }
-}
+const isUsual = (dir: string, isSandbox: boolean): boolean =>
+  dir === attempt(() => join(findHomeFolder(), isSandbox ? '.svc-sandbox' : '.svc'))
 
 /** Quotes a word of a proposed command. A placeholder such as `<name>` stays as it is. */
 export const quoteProposed = (word: string) => (/^<\w+>$/.test(word) ? word : quoteForShell(word))

@@ -3,6 +3,7 @@ import { listNotes, type NotedAddress, type ServiceAddress } from '../config/not
 import type { Config } from '../config.ts'
 import type { Health } from '../gateway/health.ts'
 import { apiFetch, failureTextOf, fetchTrusting, socketPathOf } from '../platform/fetch.ts'
+import { parseFields } from '../platform/fields.ts'
 import { formatUrl } from '../platform/http-server.ts'
 import { isLoopback, toReachableUrl } from '../platform/serve.ts'
 import type { Polling } from '../storage/inspection.ts'
@@ -99,21 +100,15 @@ export async function askHealth(
 }
 
 function parseHealth(text: string): Health | undefined {
-  try {
-    const value: Partial<Health> | null = JSON.parse(text)
-    const isOurs =
-      typeof value === 'object' &&
-      value !== null &&
-      (value.role === 'poller' || value.role === 'watcher') &&
-      (value.status === 'ok' || value.status === 'degraded') &&
-      typeof value.version === 'string'
-    if (!isOurs) return undefined
-    const { trouble, ...health } = value as Health
-    return {
-      ...health,
-      ...(typeof trouble?.message === 'string' && typeof trouble.hint === 'string' && { trouble }),
-    }
-  } catch {
-    return undefined
+  const value: Partial<Health> = parseFields(text) ?? {}
+  const isOurs =
+    (value.role === 'poller' || value.role === 'watcher') &&
+    (value.status === 'ok' || value.status === 'degraded') &&
+    typeof value.version === 'string'
+  if (!isOurs) return undefined
+  const { trouble, ...health } = value as Health
+  return {
+    ...health,
+    ...(typeof trouble?.message === 'string' && typeof trouble.hint === 'string' && { trouble }),
   }
 }

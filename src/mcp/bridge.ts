@@ -16,6 +16,7 @@ import {
   socketPathOf,
   toSocketOptions,
 } from '../platform/fetch.ts'
+import { parseFields } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { LineTransport, type StdioServer, type StdioStreams } from './stdio.ts'
@@ -231,17 +232,10 @@ function describeFailure(error: unknown, url: string): { problem: string; hint: 
       problem: `the service at ${url} needs a token, or rejects the one it got`,
       hint: 'Name the file of a key with --key-file, or set SVC_TOKEN to the token that the service was started with. If svc made the token, svc token prints it there.',
     }
-  const body = parseProblem(text)
+  const body: { error?: { message?: string }; detail?: string; hint?: string } =
+    parseFields(String(text)) ?? {}
   return {
     problem: `the service at ${url} answered with ${status}: ${body.error?.message ?? body.detail ?? 'no reason given'}`,
     hint: body.hint ?? 'Check --url. Example: http://127.0.0.1:8000/mcp.',
-  }
-}
-
-function parseProblem(text: unknown): { error?: { message?: string }; detail?: string; hint?: string } {
-  try {
-    return JSON.parse(String(text)) ?? {}
-  } catch {
-    return {}
   }
 }

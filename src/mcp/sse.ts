@@ -12,6 +12,7 @@ import {
 } from '@modelcontextprotocol/server'
 import type { Principal } from '../model/principal.ts'
 import { shares } from '../model/shares.ts'
+import { attempt } from '../platform/fields.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
 import { beginStream } from '../server/limits.ts'
@@ -85,12 +86,8 @@ export class SseSessions {
   take(id: string, body: unknown, request: Request, { identity }: Caller): boolean | undefined {
     const transport = this.#open.get(id)
     if (transport?.caller.identity !== identity) return false
-    let message: JSONRPCMessage
-    try {
-      message = parseJSONRPCMessage(body)
-    } catch {
-      return undefined
-    }
+    const message = attempt(() => parseJSONRPCMessage(body))
+    if (!message) return undefined
     transport.deliveries.confirm(message)
     transport.onmessage?.(message, { request })
     return true

@@ -2,6 +2,7 @@
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
+import { attempt } from '../platform/fields.ts'
 
 /** Number of bytes that contain the signature of each usual media type. */
 const sniffBytes = 4100
@@ -76,15 +77,10 @@ async function typeOfBytes(first: Uint8Array): Promise<string> {
  * may be cut.
  */
 function isText(first: Uint8Array): boolean {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(first, {
-      stream: first.length >= sniffBytes,
-    })
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for control characters
-    return !/[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]/.test(text)
-  } catch {
-    return false
-  }
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  const text = attempt(() => decoder.decode(first, { stream: first.length >= sniffBytes }))
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression looks for control characters
+  return text !== undefined && !/[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]/.test(text)
 }
 
 /**

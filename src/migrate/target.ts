@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument } from '../model/error.ts'
 import { type BotInfo, normalizeSessionName, sessionKeyOf } from '../model/session.ts'
+import { attempt } from '../platform/fields.ts'
 import { isInside, realPathOf } from '../platform/files.ts'
 import { createInspection } from '../storage/sqlite/inspection.ts'
 import { openSealer } from '../storage/sqlite/secret-state.ts'
@@ -102,13 +103,8 @@ export function takeFreeName(name: string, taken: Set<string>): string {
   }
 }
 
-function parseName(name: string): string | undefined {
-  try {
-    return name === '' ? undefined : normalizeSessionName(name)
-  } catch {
-    return undefined
-  }
-}
+const parseName = (name: string): string | undefined =>
+  name === '' ? undefined : attempt(() => normalizeSessionName(name))
 
 /** Shortens a name so that a number can follow it. */
 function shorten(name: string): string {

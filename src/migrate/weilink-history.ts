@@ -12,6 +12,7 @@ import { countOf, filledOf, idOf, objectOf, textOf, timeOf } from '../ilink/fiel
 import { itemType, messageState, messageType, type WeixinMessage, type WireItem } from '../ilink/wire.ts'
 import { isSvcError } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
+import { attempt } from '../platform/fields.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { parseLossless } from '../platform/lossless.ts'
 import type { Database, Row } from '../platform/sqlite.ts'
@@ -191,13 +192,8 @@ function toPastMessage(
 }
 
 function parseStored(data: unknown): Fields | undefined {
-  if (typeof data !== 'string') return undefined
-  try {
-    const form = objectOf(parseLossless(data))
-    return form && Object.keys(form).length > 0 ? form : undefined
-  } catch {
-    return undefined
-  }
+  const form = typeof data === 'string' ? objectOf(attempt(() => parseLossless(data))) : undefined
+  return form && Object.keys(form).length > 0 ? form : undefined
 }
 
 /**

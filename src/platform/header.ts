@@ -1,14 +1,9 @@
 /** Decodes percent-encoded texts and Content-Disposition headers. */
 import { parse } from 'content-disposition'
+import { attempt } from './fields.ts'
 
 /** Decodes a percent-encoded text; undefined when it is malformed. */
-export function decodeUri(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return undefined
-  }
-}
+export const decodeUri = (text: string): string | undefined => attempt(() => decodeURIComponent(text))
 
 /**
  * Reads the parameters of a Content-Disposition. The UTF-8 form of a file name wins. Not sanitised.

@@ -1,5 +1,6 @@
 /** The system's C library under Bun, and what it alone shows. */
 import process from 'node:process'
+import { attempt } from './fields.ts'
 
 type Functions = Parameters<typeof import('bun:ffi').dlopen>[1]
 
@@ -10,11 +11,7 @@ export async function openLibc<const Symbols extends Functions>(
   const { dlopen } = await import('bun:ffi')
   // The file of musl has another name on each architecture, but musl also answers to the name of glibc's.
   const library = process.platform === 'darwin' ? 'libSystem.B.dylib' : 'libc.so.6'
-  try {
-    return dlopen(library, symbols).symbols
-  } catch {
-    return undefined
-  }
+  return attempt(() => dlopen(library, symbols).symbols)
 }
 
 /** `poll` reports these for a pipe or socket whose other end is closed: POLLERR, POLLHUP, POLLNVAL. */

@@ -7,7 +7,12 @@ import { join } from 'node:path'
 import { agentNameForm } from '../model/agent.ts'
 import { SvcError } from '../model/error.ts'
 import { normalizeSessionName } from '../model/session.ts'
+import { attempt } from './fields.ts'
 import { returnIfAbsent } from './files.ts'
+
+/** Whether a folder with that name, in any Unicode normal form, can be a session's. */
+const isSessionName = (folder: string): boolean =>
+  attempt(() => normalizeSessionName(folder)) === folder.normalize('NFC')
 
 const forms = {
   /** The folder of a session. */
@@ -44,13 +49,4 @@ export async function rejectLink(folder: string): Promise<void> {
   const found = await lstat(folder).catch(returnIfAbsent(undefined))
   if (found?.isSymbolicLink())
     throw Object.assign(new Error(`${folder} is a link`), { code: 'ELOOP', path: folder })
-}
-
-/** Whether a folder with that name, in any Unicode normal form, can be a session's. */
-function isSessionName(folder: string): boolean {
-  try {
-    return normalizeSessionName(folder) === folder.normalize('NFC')
-  } catch {
-    return false
-  }
 }

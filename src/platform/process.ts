@@ -7,6 +7,7 @@ import { homedir, hostname, userInfo } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import process from 'node:process'
 import { fileURLToPath } from 'node:url'
+import { attempt } from './fields.ts'
 
 interface BunRuntime {
   isStandaloneExecutable?: boolean
@@ -22,12 +23,8 @@ export const nameOfProcess = (): string => `${hostname()}:${process.pid}`
 export function findSystemUser(): string {
   const uid = process.getuid?.()
   if (uid === undefined) return userInfo().username
-  try {
-    const users = readFileSync('/etc/passwd', 'utf8').split('\n')
-    return users.find(line => line.split(':')[2] === `${uid}`)?.split(':')[0] || `${uid}`
-  } catch {
-    return `${uid}`
-  }
+  const users = attempt(() => readFileSync('/etc/passwd', 'utf8').split('\n'))
+  return users?.find(line => line.split(':')[2] === `${uid}`)?.split(':')[0] || `${uid}`
 }
 
 /** Whether this is the compiled binary. */
@@ -192,12 +189,9 @@ function listStopSignals(): StopSignal[] {
 }
 
 function ignoresHangUp(): boolean {
-  try {
-    const [, ignored = ''] = /^SigIgn:\s*\w*(\w)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
-    return Number.parseInt(ignored, 16) % 2 === 1
-  } catch {
-    return false
-  }
+  const status = attempt(() => readFileSync('/proc/self/status', 'utf8')) ?? ''
+  const [, ignored = ''] = /^SigIgn:\s*\w*(\w)$/m.exec(status) ?? []
+  return Number.parseInt(ignored, 16) % 2 === 1
 }
 
 /**

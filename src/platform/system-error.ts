@@ -3,6 +3,7 @@ import { statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import process from 'node:process'
 import { SvcError } from '../model/error.ts'
+import { attempt } from './fields.ts'
 import { errorCodeOf } from './files.ts'
 
 const noRightReason = 'this user has no right to it'
@@ -45,12 +46,9 @@ function ownerNoteOf({ path }: { path?: unknown }): string {
   const user = process.geteuid?.()
   if (typeof path !== 'string' || user === undefined) return ''
   for (const candidate of [path, dirname(path)]) {
-    try {
-      const { uid } = statSync(candidate)
-      if (uid !== user) return ` (${candidate} belongs to user ${uid}, and svc runs as user ${user})`
-    } catch {
-      // A folder above it cannot be entered.
-    }
+    // Undefined if a folder above it cannot be entered.
+    const uid: number = attempt(() => statSync(candidate).uid) ?? user
+    if (uid !== user) return ` (${candidate} belongs to user ${uid}, and svc runs as user ${user})`
   }
   return ''
 }

@@ -6,6 +6,7 @@ import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { addPrivate, type WebhookFailure } from '../model/webhook.ts'
 import { isReachableAddress } from '../platform/address.ts'
 import { systemClock } from '../platform/clock.ts'
+import { parseFields } from '../platform/fields.ts'
 import { Poster, TimedOut } from '../platform/post.ts'
 import { checkAddresses } from '../platform/public-fetch.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -88,13 +89,11 @@ export function replyOf(answer: string): { text?: string; problem?: string } {
   const json = answer.replace(/^\ufeff/, '').trimStart()
   if (!json.startsWith('{'))
     return answer.includes('\ufffd') ? { problem: 'the answer is compressed, or not in UTF-8' } : {}
-  try {
-    const { reply } = JSON.parse(json)
-    if (reply === undefined || reply === null || reply.text === '') return {}
-    return typeof reply.text === 'string' ? { text: reply.text } : { problem: 'reply.text is not a text' }
-  } catch {
-    return { problem: 'the answer is not JSON, or longer than 128 KiB' }
-  }
+  const fields = parseFields(json)
+  if (!fields) return { problem: 'the answer is not JSON, or longer than 128 KiB' }
+  const text = (fields.reply as { text?: unknown } | null | undefined)?.text
+  if (fields.reply === undefined || fields.reply === null || text === '') return {}
+  return typeof text === 'string' ? { text } : { problem: 'reply.text is not a text' }
 }
 
 /**

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { badArgument } from '../model/error.ts'
 import type { WebhookFailure } from '../model/webhook.ts'
+import { decodeUri } from '../platform/header.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { reasonOf } from '../platform/system-error.ts'
 
@@ -44,12 +45,8 @@ function isBelow(url: URL, prefix: URL): boolean {
 
 /** Decodes a path as often as it can be: servers differ in that. */
 function readAgain(path: string): string {
-  try {
-    const decoded = decodeURIComponent(path)
-    return decoded === path ? path : readAgain(decoded)
-  } catch {
-    return path
-  }
+  const decoded = decodeUri(path) ?? path
+  return decoded === path ? path : readAgain(decoded)
 }
 
 /** Why a callback failed, as the protocol names it. The answer of the address stays secret. */

@@ -1,5 +1,6 @@
 /** What a callback of MCP Events gets besides events: the challenge before the first one, and the end. */
 import { Buffer } from 'node:buffer'
+import { parseFields } from '../platform/fields.ts'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { NewWebhook } from '../storage/webhooks.ts'
@@ -33,15 +34,7 @@ export async function challengeCallback(
   const challenge = randomBytes(32).toString('base64url')
   const { code, detail, text = '' } = await post(webhook, { type: 'verification', challenge }, signal)
   if (detail !== undefined) return callbackFailureOf(code, detail)
-  return isSameText(challengeIn(text), challenge) ? undefined : 'challenge_failed'
-}
-
-function challengeIn(answer: string): string {
-  try {
-    return String(JSON.parse(answer).challenge)
-  } catch {
-    return ''
-  }
+  return isSameText(String(parseFields(text)?.challenge), challenge) ? undefined : 'challenge_failed'
 }
 
 function isSameText(one: string, other: string): boolean {

@@ -1,5 +1,6 @@
 /** Tencent's iLink API as a fetch handler (protocol notes 2 and 7.2). */
 import type { MediaKind } from '../model/message.ts'
+import { attempt } from '../platform/fields.ts'
 import type { Bot } from './people.ts'
 import { type Fields, fieldsOf, newTypingTicket, parseWire, textOf, toWire } from './wire.ts'
 import type { World } from './world.ts'
@@ -51,12 +52,8 @@ export function createEmulator(world: World): (request: Request, url: URL) => Pr
       if (endpoint.auth && !bot?.live) return toJsonResponse(createExpiredAnswer(world))
       if (refused === name || (refused === 'all' && expirableCalls.includes(name)))
         return toJsonResponse(createExpiredAnswer(world))
-      let body: Fields
-      try {
-        body = fieldsOf(parseWire(text || '{}'))
-      } catch {
-        return toJsonResponse(invalidArguments)
-      }
+      const body = attempt(() => fieldsOf(parseWire(text || '{}')))
+      if (!body) return toJsonResponse(invalidArguments)
       const host = request.headers.get('host') ?? url.host
       const answer = await endpoint.answer({
         bot,

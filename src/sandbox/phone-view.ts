@@ -1,6 +1,6 @@
 /** What the phone displays: the simulated WeChat as its users see it. */
 import type { MediaKind } from '../model/message.ts'
-import { isObject } from '../platform/fields.ts'
+import { attempt, isObject } from '../platform/fields.ts'
 import type { Core } from './core.ts'
 import type { SandboxLogin } from './logins.ts'
 import type { MediaPiece } from './media.ts'
@@ -121,13 +121,7 @@ function toQuoteView(core: Core, ref: Fields): { message_id?: string; text: stri
 }
 
 // Tests inject messages of any form through `raw`; what cannot be parsed shows as an empty message.
-function parseMessage(wire: string): Fields {
-  try {
-    return fieldsOf(parseWire(wire))
-  } catch {
-    return {}
-  }
-}
+const parseMessage = (wire: string): Fields => fieldsOf(attempt(() => parseWire(wire)))
 
 const itemsOf = (message: Fields): Fields[] =>
   Array.isArray(message.item_list) ? message.item_list.filter(isObject) : []

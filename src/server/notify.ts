@@ -19,6 +19,7 @@ import { type AcceptedNotice, priorities, type TopicForDoor } from '../model/top
 import { normalizeTopicName, topicForm } from '../model/topic-name.ts'
 import { invoke } from '../operations/gate.ts'
 import { acceptNotices, maxFileBytes, type SentNotice } from '../operations/notices.ts'
+import { attempt } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { parseLossless } from '../platform/lossless.ts'
 import { authorizationOf, type Guard, type Identity } from './auth.ts'
@@ -59,13 +60,7 @@ const ntfyRequests = new WeakSet<Request>()
 const accountPath = '/v1/account'
 
 /** Returns a part of a path as it was meant; it stays as it is if that is not UTF-8. */
-function decode(part: string): string {
-  try {
-    return normalizeTopicName(decodeURIComponent(part))
-  } catch {
-    return part
-  }
-}
+const decode = (part: string): string => attempt(() => normalizeTopicName(decodeURIComponent(part))) ?? part
 
 /** Gives a request by an address of ntfy the path of this door. A slash at the end is taken off. */
 export function takeNtfyAddress(request: Request): void {

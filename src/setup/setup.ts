@@ -5,6 +5,7 @@ import { rmdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { UserFolders } from '../config.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import { attempt } from '../platform/fields.ts'
 import { fileExists } from '../platform/files.ts'
 import { type Client, type McpTarget, type SettingsScope, withConsumer } from './clients.ts'
 import {
@@ -246,10 +247,4 @@ export function toLastingCommand(command: readonly string[], path: readonly stri
   return [found ?? program, ...rest]
 }
 
-function realOf(path: string): string | undefined {
-  try {
-    return realpathSync(path)
-  } catch {
-    return undefined
-  }
-}
+const realOf = (path: string): string | undefined => attempt(() => realpathSync(path))

@@ -4,6 +4,7 @@
  * edited.
  */
 import { parse, stringify, TomlError } from 'smol-toml'
+import { attempt } from '../platform/fields.ts'
 import {
   lineEndOf,
   listLeaves,
@@ -60,9 +61,5 @@ function keepsOthers(before: string, after: string, path: readonly Step[]): bool
     listLeaves(parseToml(text))
       .filter(leaf => !leaf.startsWith(`${own}/`))
       .join('\n')
-  try {
-    return othersOf(before) === othersOf(after)
-  } catch {
-    return false
-  }
+  return attempt(() => othersOf(before) === othersOf(after)) ?? false
 }

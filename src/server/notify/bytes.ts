@@ -1,4 +1,5 @@
 /** Bytes as text: in the encoding that their sender names or marks, else in the one that they can only be. */
+import { attempt } from '../../platform/fields.ts'
 
 /**
  * Returns the text of bytes; undefined if they are none. Bytes that are not UTF-8 and whose encoding is not known are read as
@@ -22,13 +23,8 @@ export function decodeBytes(bytes: Uint8Array, charset?: string): string | undef
   return (isHan(bytes) ? decodeAs(bytes, 'gb18030') : undefined) ?? decodeAs(bytes, 'windows-1252')
 }
 
-function decodeAs(bytes: Uint8Array, label: string): string | undefined {
-  try {
-    return new TextDecoder(label, { fatal: true }).decode(bytes)
-  } catch {
-    return undefined
-  }
-}
+const decodeAs = (bytes: Uint8Array, label: string): string | undefined =>
+  attempt(() => new TextDecoder(label, { fatal: true }).decode(bytes))
 
 /** No text has them; nearly every file of another kind does. */
 const isControl = (byte: number): boolean => byte < 32 && (byte < 9 || byte > 13) && byte !== 27

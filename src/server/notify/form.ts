@@ -2,7 +2,7 @@
 import { Buffer } from 'node:buffer'
 import { SvcError } from '../../model/error.ts'
 import type { AttachedFile } from '../../operations/notices.ts'
-import { isObject } from '../../platform/fields.ts'
+import { attempt, isObject } from '../../platform/fields.ts'
 import { checkShape } from '../body.ts'
 import { decodeBytes } from './bytes.ts'
 import { type FieldSources, findField, isTextName } from './names.ts'
@@ -63,11 +63,7 @@ function decodeAsUtf8(bytes: Bytes): string | undefined {
 
 async function parseJson(text: string, parse: Parse): Promise<unknown> {
   await checkShape(text)
-  try {
-    return parse(text)
-  } catch {
-    return undefined
-  }
+  return attempt(() => parse(text))
 }
 
 /**

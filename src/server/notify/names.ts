@@ -5,6 +5,7 @@
  * @see https://docs.ntfy.sh/publish/#list-of-all-parameters
  */
 import { Buffer } from 'node:buffer'
+import { attempt } from '../../platform/fields.ts'
 import { decodeBytes } from './bytes.ts'
 import { textOf } from './sent-notice.ts'
 
@@ -131,11 +132,7 @@ function decodeWords(text: string): string {
         .replace(/=([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
       const bytes =
         coding.toLowerCase() === 'b' ? Buffer.from(data, 'base64') : Buffer.from(escaped, 'latin1')
-      try {
-        return new TextDecoder(charset).decode(bytes)
-      } catch {
-        return word
-      }
+      return attempt(() => new TextDecoder(charset).decode(bytes)) ?? word
     })
 }
 
