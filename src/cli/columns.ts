@@ -1,17 +1,19 @@
 /** Formats text in columns by its width on a terminal, where Chinese characters take two columns. */
 import stringWidth from 'string-width'
+import { formatLocalTime } from '../platform/format.ts'
+import { colours, oneLine } from './terminal.ts'
 
-/** A column of a table: its head, and the function that returns a row's cell. */
-export type Column<T> = readonly [head: string, cell: (row: T) => string]
+/** A column of a table: its head, and the field of a row, or the function that returns a row's cell. */
+export type Column<T> = readonly [head: string, cell: (keyof T & string) | ((row: T) => string)]
 
-/** Formats rows in aligned columns. The last column gets no padding. */
-export function formatTable<T>(
-  rows: readonly T[],
-  columns: readonly Column<T>[],
-  paintHead: (text: string) => string,
-): string {
+const formatField = (name: string, value: unknown): string =>
+  name.endsWith('_at') ? formatLocalTime(value as number | undefined) : oneLine(String(value ?? ''))
+
+/** Formats rows in aligned columns. The last column gets no padding. Heads in capitals are bold, others are dim. */
+export function formatTable<T>(rows: readonly T[], columns: readonly Column<T>[]): string {
   const filled = columns.map(([head, cell], nth) => {
-    const cells = [head, ...rows.map(cell)]
+    const cellOf = typeof cell === 'function' ? cell : (row: T) => formatField(cell, row[cell])
+    const cells = [head, ...rows.map(cellOf)]
     const width = nth === columns.length - 1 ? 0 : Math.max(...cells.map(text => stringWidth(text)))
     return cells.map(text => text + ' '.repeat(Math.max(0, width - stringWidth(text))))
   })
@@ -21,7 +23,8 @@ export function formatTable<T>(
       .join('  ')
       .trimEnd(),
   )
-  return [paintHead(head), ...lines].map(line => `${line}\n`).join('')
+  const paint = head === head.toUpperCase() ? colours.bold : colours.dim
+  return [paint(head), ...lines].map(line => `${line}\n`).join('')
 }
 
 /** Cuts text to a width in terminal columns, with an ellipsis. */

@@ -8,7 +8,7 @@ import { directoryFlagsOf } from './command.ts'
 import { withoutGuests } from './guests.ts'
 import { commandCall, createAsk, openForCommand } from './open.ts'
 import { isJson, writeResult } from './print.ts'
-import { formatSilent, noSessionNote, writeFollowing } from './show.ts'
+import { formatSilent, noSessionNote, printNote, writeFollowing } from './show.ts'
 import type { OperationRequest } from './view.ts'
 
 /**
@@ -38,7 +38,7 @@ export async function followMessages({ command, config, input }: OperationReques
       const now = await ask(describeInbox, { session })
       const silent = formatSilent(now.silent, again)
       const isVain = silent === undefined && !now.connected
-      await err.write(isVain ? noSessionNote(again) : (silent ?? ''))
+      await printNote({ note: isVain ? noSessionNote(again) : silent }, command)
       await writeFollowing(err, opened.phoneUrl)
     }
     for (let count = 0; ; next = messages.next()) {

@@ -11,7 +11,7 @@ import { describeSchema } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { type Command, ListOption } from './command.ts'
-import { aheadForms, parseTypedEnd, parseTypedTime, timeForms } from './typed-time.ts'
+import { aheadForms, parseSpan, parseTypedEnd, parseTypedTime, timeForms } from './typed-time.ts'
 
 /** The parts of an operation with a command that flags are made from. */
 export type FlaggedOperation = Pick<Operation, 'examples' | 'inputSchema'> & { readonly cli: CommandShape }
@@ -218,8 +218,8 @@ export const toHelpText = (shape: FlaggedOperation, text: string): string =>
 /** Returns the placeholder of a value in help. Shell completion chooses its offers by it. */
 function placeholderOf(key: string, schema: JsonSchema): string {
   if (schema.items?.enum) return key
-  if (/_at$/.test(key)) return 'time'
-  if (/_seconds$/.test(key)) return 'span'
+  if (isTime(key)) return 'time'
+  if (isSpan(key)) return 'span'
   if (schema.type === 'array' && schema.items?.type !== 'string') return 'json'
   if (schema.type === 'object') return 'name: value'
   if (schema.type === 'integer' || schema.type === 'number') return key === 'timeout' ? 'seconds' : 'number'
@@ -228,7 +228,6 @@ function placeholderOf(key: string, schema: JsonSchema): string {
   if (/^user/.test(key)) return 'user'
   if (/_path$/.test(key)) return 'file'
   if (/_dir$/.test(key)) return 'folder'
-  if (isTime(key)) return 'time'
   if (key === 'from') return 'place'
   if (['ack', 'after', 'before'].includes(key)) return 'id'
   if (/text/.test(key)) return 'text'
@@ -237,10 +236,12 @@ function placeholderOf(key: string, schema: JsonSchema): string {
 
 const timeExamples = ': 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).'
 
-const isTime = (key: string): boolean => ['since', 'until', 'send_at'].includes(key)
+const isSpan = (key: string): boolean => key.endsWith('_seconds')
+const isAheadTime = (key: string): boolean => key.endsWith('_at')
+const isTime = (key: string): boolean => key === 'since' || key === 'until' || isAheadTime(key)
 
 function requireTime(key: string, text: string, now: number): number {
-  const isAhead = key === 'send_at'
+  const isAhead = isAheadTime(key)
   const time = isAhead ? parseTypedEnd(text, now) : parseTypedTime(text, now)
   if (time === undefined) throw badArgument(key, `expected ${isAhead ? aheadForms : timeForms}`)
   return time
@@ -258,6 +259,11 @@ async function parseTypedValue(shape: FlaggedOperation, key: string, typed: unkn
     return await Promise.all(typed.map((text, nth) => parseJsonValue(text, `${key}[${nth}]`)))
   }
   if (typeof typed !== 'string') return typed
+  if (isSpan(key) && !/^\d+$/.test(typed)) {
+    const ms = parseSpan(typed)
+    if (ms === undefined) throw badArgument(key, 'expected a span such as 12h or 1d, or seconds')
+    return ms / 1000
+  }
   if (schema.type === 'integer' || schema.type === 'number')
     return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(typed) ? Number(typed) : typed
   if (schema.enum) return schema.enum.find(one => String(one).toLowerCase() === typed.toLowerCase()) ?? typed

@@ -12,7 +12,7 @@ import { readTypedInput, readTypedTimes, withFlagNames } from './input-flags.ts'
 import { commandCall, configToRead, createAsk, isAbsent, openForCommand, rejectAbsent } from './open.ts'
 import { isJson, printError, writeResult } from './print.ts'
 import { progressBar } from './progress.ts'
-import { type CommandOutput, formatNote, missingDirectoryOutput, printNote } from './show.ts'
+import { type CommandOutput, formatLines, formatNote, missingDirectoryOutput, printNote } from './show.ts'
 import { type Io, NotPrintedError, oneLine } from './terminal.ts'
 import type { OperationRun, TypedInput } from './view.ts'
 
@@ -90,9 +90,10 @@ async function runOnce<I extends TObject, O extends TSchema>(
       bar?.clear()
       const warning = view.warnOf?.(result, directoryFlagsOf(command))
       if (warning !== undefined) await command.io.err.write(formatNote(warning))
-      const output: CommandOutput = isJson(command)
+      const shown = isJson(command)
         ? {}
         : await view.render(result, directoryFlagsOf(command), { input: operation.parse(input), ask })
+      const output: CommandOutput = 'length' in shown ? { text: shown } : shown
       line.changeMade = typeof view.changeMade === 'function' ? view.changeMade(result) : view.changeMade
       await printResult(run, result, call.stopSignal ? { text: output.text } : output).catch(error => {
         if (view.undoUnprinted && error instanceof NotPrintedError) return view.undoUnprinted(ask, result)
@@ -120,7 +121,8 @@ async function printResult<I extends TObject, O extends TSchema>(
   output: CommandOutput,
 ): Promise<void> {
   if (view.hasFailed?.(result)) line.status = 1
-  await writeResult(command, result, output.text ?? '')
+  const { text = [] } = output
+  await writeResult(command, result, typeof text === 'string' ? text : formatLines(text))
   if (!isJson(command)) await printNote(output, command)
 }
 

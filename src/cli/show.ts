@@ -9,21 +9,42 @@ import { type Column, formatTable } from './columns.ts'
 import type { Command } from './command.ts'
 import { colours, type Output, oneLine } from './terminal.ts'
 
-/** Output of a command: the result for stdout, and a note for stderr. */
+/** Lines without their ends. What is undefined or false is left out. */
+export type OutputLines = readonly (string | undefined | false)[]
+
+/** Output of a command: the result for stdout as lines or as text, and a note for stderr. */
 export interface CommandOutput {
-  readonly text?: string
-  readonly note?: string
+  readonly text?: string | OutputLines
+  readonly note?: string | undefined | OutputLines
 }
+
+/** What a view shows: lines of the result, or more. */
+export type Shown = OutputLines | CommandOutput
+
+/** Formats lines as text. */
+export const formatLines = (lines: OutputLines): string =>
+  lines.map(line => (typeof line === 'string' ? `${line}\n` : '')).join('')
 
 /** Formats a note for stderr. */
 export const formatNote = (text: string) => `${colours.dim(text)}\n`
 
-/** Adds a note to a page of a list, if more may follow. */
-export function withNext(shown: CommandOutput, page: ListPage, found: readonly unknown[]): CommandOutput {
+/** Formats a list as a table. @param empty the note about an empty list */
+export const showTable = <T>(
+  rows: readonly T[],
+  empty: string,
+  columns: readonly Column<T>[],
+): CommandOutput => (rows.length === 0 ? { note: empty } : { text: formatTable(rows, columns) })
+
+/** Returns the view of an operation that returns a list. It is printed as by `showTable`. */
+export const tableView = <T>(empty: string, columns: readonly Column<T>[]) => ({
+  createEmpty: (): T[] => [],
+  render: (rows: readonly T[]) => showTable(rows, empty, columns),
+})
+
+/** Returns the note about a page of a list, if more may follow. */
+export function describeNext(page: ListPage, found: readonly unknown[]): string | undefined {
   const offset = nextOffset(page, found)
-  return offset === undefined
-    ? shown
-    : { ...shown, note: formatNote(`there may be more: --offset ${offset}`) }
+  return offset === undefined ? undefined : `there may be more: --offset ${offset}`
 }
 
 /** Returns the error of a command whose result is shown once, and could not be printed. */
@@ -33,12 +54,11 @@ export const unprintedError = (problem: string) =>
   })
 
 /** Returns the note of recv if no session is logged in, so no message can come. */
-export const noSessionNote = (again: string): string =>
-  formatNote(`no session is logged in: svc login${again}`)
+export const noSessionNote = (again: string): string => `no session is logged in: svc login${again}`
 
 /** Returns the output of a command that only reads, if there is no data directory. */
 export const missingDirectoryOutput = (dir: string, again: string): CommandOutput => ({
-  note: formatNote(`there is no data directory ${oneLine(dir)}: svc login${again}`),
+  note: `there is no data directory ${oneLine(dir)}: svc login${again}`,
 })
 
 /** Returns the note of recv about sessions whose messages do not come, or may not. */
@@ -51,12 +71,13 @@ export function formatSilent(silent: readonly SilentSession[], again: string): s
       ? `${safeName} is lapsed: WeChat answers and may bring no messages; see svc check ${safeName}${again}`
       : `${safeName} is ${status} and brings no messages; log in again: svc login ${safeName}${again}`
   })
-  return formatNote(lines.join('\n'))
+  return lines.join('\n')
 }
 
 /** Writes the note of a result to stderr. */
-export async function printNote({ note: text }: CommandOutput, { io }: Command): Promise<void> {
-  if (text !== undefined) await io.err.write(text)
+export async function printNote({ note }: CommandOutput, { io }: Command): Promise<void> {
+  const text = formatLines([note ?? []].flat()).trimEnd()
+  if (text !== '') await io.err.write(formatNote(text))
 }
 
 /**
@@ -70,28 +91,23 @@ export async function writeFollowing(err: Output, phoneUrl?: string): Promise<vo
 }
 
 /** Columns of every table of sessions. */
-export const sessionColumns: readonly Column<Session>[] = [
+export const sessionColumns = [
   ['  SESSION', ({ is_default, name }) => `${is_default ? '*' : ' '} ${oneLine(name)}`],
-  ['STATUS', ({ status }) => status],
-  ['USERS', ({ user_count }) => String(user_count)],
-  ['LOGGED IN', ({ created_at }) => formatLocalTime(created_at)],
+  ['STATUS', 'status'],
+  ['USERS', 'user_count'],
+  ['LOGGED IN', 'created_at'],
   ['BOT', ({ bot_id = '–' }) => oneLine(bot_id)],
-]
+] satisfies readonly Column<Session>[]
 
 /** Formats the table of sessions, with notes about sessions in trouble. */
 export function formatSessions(sessions: readonly Session[], again: string): CommandOutput {
-  if (sessions.length === 0) return { note: formatNote(`no session yet: svc login${again}`) }
   // Only the polling process knows when it polled. Beside it the column would show dashes, as if it never
   // polled.
   const polled = sessions.some(session => session.last_poll_at !== undefined)
-  const columns = polled
-    ? sessionColumns.toSpliced(3, 0, ['LAST POLL', session => formatLocalTime(session.last_poll_at)])
-    : sessionColumns
+  const columns: Column<Session>[] = [...sessionColumns]
+  if (polled) columns.splice(3, 0, ['LAST POLL', 'last_poll_at'])
   const notes = sessions.flatMap(findDoubts).map(({ what }) => `${oneLine(what)}; see svc doctor${again}`)
-  return {
-    text: formatTable(sessions, columns, colours.bold),
-    note: notes.length > 0 ? formatNote(notes.join('\n')) : undefined,
-  }
+  return { note: notes, ...showTable(sessions, `no session yet: svc login${again}`, columns) }
 }
 
 const waitTexts = {

@@ -5,7 +5,7 @@ import type { ErrorCode, SvcError } from '../model/error.ts'
 import type { CommandShape, TypedOperation } from '../operations/operation.ts'
 import type { CallerInput } from '../operations/schema.ts'
 import type { Command, CommandLine } from './command.ts'
-import type { CommandOutput } from './show.ts'
+import type { CommandOutput, Shown } from './show.ts'
 
 /** Input as typed, before `parse` converts it. */
 export type TypedInput = Record<string, unknown>
@@ -33,7 +33,7 @@ export type Ask = <I extends TObject, O extends TSchema>(
  */
 export interface View<I, T> {
   /** Formats the result for people. @param again the flags from `directoryFlagsOf` */
-  render(result: T, again: string, of: { input: I; ask: Ask }): CommandOutput | Promise<CommandOutput>
+  render(result: T, again: string, of: { input: I; ask: Ask }): Shown | Promise<Shown>
   /** Returns true if the command did not reach its goal: then the exit status is 1. */
   hasFailed?(result: T): boolean
   /** Help text of `--json`. */

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import stringWidth from 'string-width'
 import { formatTable, shortenTo } from '../../src/cli/columns.ts'
 import { formatSend } from '../../src/cli/commands/messages.ts'
-import { formatEndpoint } from '../../src/cli/commands/webhook.ts'
+import { describeEndpoint } from '../../src/cli/commands/webhook.ts'
 import { formatExamples } from '../../src/cli/input-flags.ts'
 import { formatSilent } from '../../src/cli/show.ts'
 import { oneLine, safeLines } from '../../src/cli/terminal.ts'
@@ -22,9 +22,7 @@ describe('text for a terminal', () => {
     ]
     const heads = ['SESSION', 'STATUS', 'END']
     const columns = heads.map((head, nth) => [head, (row: string[]) => row[nth] ?? ''] as const)
-    const lines = formatTable(rows, columns, text => text)
-      .trimEnd()
-      .split('\n')
+    const lines = formatTable(rows, columns).trimEnd().split('\n')
     expect(lines).toHaveLength(5)
     const ends = lines.slice(1).map(line => stringWidth(line.slice(0, line.lastIndexOf('x'))))
     expect(new Set(ends).size).toBe(1)
@@ -53,12 +51,13 @@ describe('text for a terminal', () => {
 
   test('a webhook in trouble says since when, why, and what to do', () => {
     const [failing_since, next_try_at, disabled_at] = [1767225600000, 1767229200000, 1767232800000]
-    const { text } = formatEndpoint({
+    const lines = describeEndpoint({
       ...{ id: 'wh_1', url: 'https://a.example/', types: [], headers: {}, created_at: 0, status: 'disabled' },
       ...{ allow_private: false, replies: false },
       ...{ tries: { done: 1, failed: 2, gave_up: 0 }, failing_since, next_try_at, disabled_at },
       ...{ last_error: 'HTTP 500', disabled_reason: 'it was away for long' },
     })
+    const text = lines.join(' ')
     for (const part of [failing_since, next_try_at, disabled_at].map(formatLocalTime))
       expect(text).toContain(part)
     for (const part of ['HTTP 500', 'away for long', 'svc webhook resume wh_1']) expect(text).toContain(part)

@@ -10,7 +10,7 @@ const spans = 'from 10s to 24h, such as 90s or 10m'
 
 export const commands: readonly CommandSpec[] = [
   operationCommand(ask, {
-    render: ({ choice = '' }) => ({ text: `${oneLine(choice)}\n` }),
+    render: ({ choice = '' }) => [oneLine(choice)],
     addOptions: command =>
       command.option('--timeout <time>', `Time to answer, ${spans}, from when it was sent.`, '10m'),
     toInput(typed, command) {

@@ -4,23 +4,22 @@ import { badArgument } from '../../model/error.ts'
 import { formatCaller } from '../../model/principal.ts'
 import { listAudit } from '../../operations/audit.ts'
 import { formatLocalTime } from '../../platform/format.ts'
-import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
 import { writeResult } from '../print.ts'
-import { formatNote, writeFollowing } from '../show.ts'
-import { colours, oneLine } from '../terminal.ts'
+import { tableView, writeFollowing } from '../show.ts'
+import { oneLine } from '../terminal.ts'
 import type { OperationRequest } from '../view.ts'
 
 const checkEveryMs = 1000
 
-const columns: readonly Column<AuditLine>[] = [
-  ['TIME', ({ at }) => formatLocalTime(at)],
-  ['CALLER', ({ name, principal }) => oneLine(formatCaller(principal, name))],
-  ['OPERATION', ({ count, operation }) => (count === undefined ? operation : `${operation} × ${count}`)],
-  ['OUTCOME', ({ outcome = 'not ended' }) => outcome],
-  ['ADDRESS', ({ address = '–' }) => oneLine(address)],
-  ['SUBJECT', line => oneLine(aboutOf(line))],
-]
+const cells = {
+  TIME: ({ at }) => formatLocalTime(at),
+  CALLER: ({ name, principal }) => oneLine(formatCaller(principal, name)),
+  OPERATION: ({ count, operation }) => (count === undefined ? operation : `${operation} × ${count}`),
+  OUTCOME: ({ outcome = 'not ended' }) => outcome,
+  ADDRESS: ({ address = '–' }) => oneLine(address),
+  SUBJECT: line => oneLine(aboutOf(line)),
+} satisfies Readonly<Record<string, (line: AuditLine) => string>>
 
 /** What a call was about; of a decision also whose draft it was, and whether its text was changed. */
 function aboutOf({ changed, draft_by, draft_by_name, messages, subject = '' }: AuditLine): string {
@@ -33,12 +32,8 @@ export const commands = [
   operationCommand(listAudit, {
     jsonHelp: 'Print the result as one JSON value; with --follow one line of the log per line.',
     addOptions: command => command.option('-f, --follow', 'Show new lines as they come, until Ctrl-C.'),
-    createEmpty: () => [],
     longRun: { when: command => command.opts().follow === true, run: followAudit },
-    render: lines =>
-      lines.length === 0
-        ? { note: formatNote('no calls match') }
-        : { text: formatTable(lines, columns, colours.bold) },
+    ...tableView<AuditLine>('no calls match', Object.entries(cells)),
   }),
 ]
 
@@ -67,7 +62,7 @@ async function followAudit({ command, config, input }: OperationRequest): Promis
 }
 
 const formatLine = (line: AuditLine): string =>
-  `${columns
-    .map(([, cell]) => cell(line))
+  `${Object.values(cells)
+    .map(cell => cell(line))
     .join('  ')
     .trimEnd()}\n`

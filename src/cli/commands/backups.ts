@@ -3,7 +3,7 @@ import type { BackupStatus } from '../../model/backup.ts'
 import { getBackups } from '../../operations/backups.ts'
 import { formatBytes, formatDuration, formatLocalTime } from '../../platform/format.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote } from '../show.ts'
+import type { CommandOutput } from '../show.ts'
 import { oneLine } from '../terminal.ts'
 
 export const commands = [operationCommand(getBackups, { createEmpty: () => ({}), render: formatBackups })]
@@ -12,14 +12,11 @@ function formatBackups(
   { every_ms = 0, failure, folder, keep, newest }: BackupStatus,
   again: string,
 ): CommandOutput {
-  const lines = [
+  const text = [
     newest &&
       `newest    ${formatLocalTime(newest.created_at)}, ${formatBytes(newest.size)}: ${oneLine(newest.path)}`,
     failure && `failed    ${formatLocalTime(failure.at)}: ${oneLine(failure.error)}`,
     folder && `schedule  every ${formatDuration(every_ms)} into ${oneLine(folder)}, keeps ${keep}`,
-  ].filter(line => line !== undefined)
-  return {
-    text: lines.map(line => `${line}\n`).join(''),
-    ...(!newest && { note: formatNote(`no backup was made yet: svc backup FILE${again}`) }),
-  }
+  ]
+  return { text, note: newest ? undefined : `no backup was made yet: svc backup FILE${again}` }
 }

@@ -11,7 +11,7 @@ import { formatLocalTime } from '../../platform/format.ts'
 import { maskAddress } from '../../platform/log.ts'
 import { describeItem } from '../chat.ts'
 import { type Command, type CommandSpec, directoryFlagsOf, ListOption } from '../command.ts'
-import { formatNote, formatSessions, printNote, writeFollowing } from '../show.ts'
+import { formatSessions, printNote, writeFollowing } from '../show.ts'
 import { oneLine, shortenListed } from '../terminal.ts'
 import { parseTypedStart } from '../typed-time.ts'
 
@@ -97,8 +97,7 @@ async function showEvents(command: Command): Promise<void> {
     if (!isTail && count === most) break
   }
   for (const event of tail) await print(event)
-  if (count === 0 && !follow && !json)
-    await printNote({ text: '', note: formatNote('no events match') }, command)
+  if (count === 0 && !follow && !json) await printNote({ note: 'no events match' }, command)
 }
 
 /** Converts the start for `follow_events`. A typed `0` has no parsed start and is passed on. */

@@ -6,18 +6,16 @@ import { owner } from '../../model/principal.ts'
 import * as key from '../../operations/keys.ts'
 import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
 import { ensureToken, readCurrentToken } from '../../server/token.ts'
-import { type Column, formatTable } from '../columns.ts'
 import { type Command, directoryFlagsOf, toolConfig } from '../command.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote, unprintedError, withNext } from '../show.ts'
+import { type CommandOutput, describeNext, type OutputLines, showTable, unprintedError } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
-import { parseSpan, parseTypedEnd, timeForms } from '../typed-time.ts'
 import type { Ask, TypedInput } from '../view.ts'
 
 export const commands = [
   operationCommand(key.listKeys, {
     createEmpty: () => [],
-    render: (keys, _again, { input }) => withNext(formatKeys(keys), input, keys),
+    render: (keys, _again, { input }) => ({ note: describeNext(input, keys), ...formatKeys(keys) }),
   }),
   operationCommand(key.addKey, {
     addOptions: command =>
@@ -26,38 +24,29 @@ export const commands = [
         .option('--max-open <number>', 'Maximum number of long polls and streams at a time.')
         .option('--max-bytes <size>', 'Maximum bytes of uploads and media per day, such as 1g/d.'),
     toInput: toNewKey,
-    render: formatSecret,
+    render: describeAdded,
     async undoUnprinted(ask, { id }) {
       await ask(key.revokeKey, { id })
       throw unprintedError('no key was added: the key, which is shown once, could not be printed')
     },
     finish: closeService,
   }),
-  operationCommand(key.getKey, { render: formatKey }),
+  operationCommand(key.getKey, { render: describeKey }),
   operationCommand(key.rotateKey, {
-    toInput(typed) {
-      const { keep_old_seconds: keep } = typed
-      if (typeof keep !== 'string') return typed
-      const ms = parseSpan(keep)
-      if (ms === undefined) throw badArgument('--keep-old', 'expected a span such as 12h or 1d, or seconds')
-      return { ...typed, keep_old_seconds: ms / 1000 }
-    },
-    render: formatSecret,
+    render: describeAdded,
     async undoUnprinted() {
       throw unprintedError('the key was replaced, and the new one, which is shown once, could not be printed')
     },
   }),
   operationCommand(key.revokeKey, {
     changeMade: 'revoked',
-    render: ({ revoked }) => ({
-      text: revoked.length > 0 ? `revoked: ${revoked.map(oneLine).join(', ')}\n` : 'it was revoked before\n',
-    }),
+    render: ({ revoked }) => [revoked.length > 0 ? `revoked: ${listOf(revoked)}` : 'it was revoked before'],
   }),
-  operationCommand(key.me, { createEmpty: () => key.describeCaller(owner), render: formatMe }),
+  operationCommand(key.me, { createEmpty: () => key.describeCaller(owner), render: describeMe }),
 ]
 
-/** Reads the limits and the end of a new key. @throws SvcError `invalid_arguments` */
-function toNewKey(typed: TypedInput, command: Command, now: number): TypedInput {
+/** Reads the limits of a new key. @throws SvcError `invalid_arguments` */
+function toNewKey(typed: TypedInput, command: Command): TypedInput {
   const { rate, maxOpen, maxBytes } =
     command.opts<Record<'rate' | 'maxOpen' | 'maxBytes', string | undefined>>()
   const limits = {
@@ -79,15 +68,7 @@ function toNewKey(typed: TypedInput, command: Command, now: number): TypedInput 
       ),
     }),
   }
-  const { expires_at } = typed
-  const end = typeof expires_at === 'string' ? parseTypedEnd(expires_at, now) : expires_at
-  if (expires_at !== undefined && end === undefined)
-    throw badArgument('--expires', `expected a span from now on such as 30d, or ${timeForms}`)
-  return {
-    ...typed,
-    ...(expires_at !== undefined && { expires_at: end }),
-    ...(Object.keys(limits).length > 0 && { limits }),
-  }
+  return { ...typed, ...(Object.keys(limits).length > 0 && { limits }) }
 }
 
 /** @throws SvcError `invalid_arguments` for 0, and for a text that has another form */
@@ -108,14 +89,12 @@ async function closeService(ask: Ask, command: Command): Promise<CommandOutput> 
   if (!isFirst) return {}
   const again = directoryFlagsOf(command)
   return {
-    note: formatNote(
-      [
-        'This is the first key. From now on every call over TCP needs a key or the master token, also on this machine.',
-        `svc token${again} prints the master token, unless the service was started with --token. The command line and --socket need neither.`,
-        `The panel needs a sign-in from now on: svc panel link${again} makes a link.`,
-        'curl takes a key as -H "Authorization: Bearer KEY"; svc mcp and svc setup take its file as --key-file.',
-      ].join('\n'),
-    ),
+    note: [
+      'This is the first key. From now on every call over TCP needs a key or the master token, also on this machine.',
+      `svc token${again} prints the master token, unless the service was started with --token. The command line and --socket need neither.`,
+      `The panel needs a sign-in from now on: svc panel link${again} makes a link.`,
+      'curl takes a key as -H "Authorization: Bearer KEY"; svc mcp and svc setup take its file as --key-file.',
+    ],
   }
 }
 
@@ -123,68 +102,60 @@ const statusColours = { active: 'green', expired: 'yellow', revoked: 'dim' } as 
 const statusOf = ({ status }: Key) => colours[statusColours[status]](status)
 const listOf = (words: readonly string[]) => words.map(oneLine).join(', ') || 'none'
 
-function formatKeys(all: readonly Key[]): CommandOutput {
-  if (all.length === 0)
-    return { note: formatNote('no keys: svc key add <name> --can read makes one; see svc key add --help') }
-  const columns: Column<Key>[] = [
-    ['id', ({ id }) => oneLine(id)],
-    ['name', ({ name }) => oneLine(name)],
+const formatKeys = (all: readonly Key[]): CommandOutput =>
+  showTable(all, 'no keys: svc key add <name> --can read makes one; see svc key add --help', [
+    ['id', 'id'],
+    ['name', 'name'],
     ['status', statusOf],
     ['can', ({ can, tools = [] }) => listOf([...can, ...tools])],
-    ['last used', ({ last_used_at }) => formatLocalTime(last_used_at)],
+    ['last used', 'last_used_at'],
     ['from', ({ last_address = '–' }) => oneLine(last_address)],
-  ]
-  return { text: formatTable(all, columns, colours.dim) }
-}
+  ])
 
-/** Formats everything about one key. */
-function formatKey(one: Key): CommandOutput {
+/** Describes everything about one key. */
+function describeKey(one: Key): OutputLines {
   const { created_at, expires_at, last_address, last_used_at, made_by, revoked_at, rotating_until } = one
-  const lines = [
+  return [
     `${statusOf(one)}  ${oneLine(one.id)}  ${oneLine(one.name)}`,
     `can: ${listOf(one.can)}`,
     ...describeBounds(one),
     `made ${formatLocalTime(created_at)} by ${oneLine(made_by)}`,
-    ...(expires_at === undefined ? [] : [`ends ${formatLocalTime(expires_at)}`]),
-    ...(revoked_at === undefined ? [] : [`revoked ${formatLocalTime(revoked_at)}`]),
-    ...(rotating_until === undefined
-      ? []
-      : [`the old secret is accepted until ${formatLocalTime(rotating_until)}`]),
+    expires_at !== undefined && `ends ${formatLocalTime(expires_at)}`,
+    revoked_at !== undefined && `revoked ${formatLocalTime(revoked_at)}`,
+    rotating_until !== undefined && `the old secret is accepted until ${formatLocalTime(rotating_until)}`,
     last_used_at === undefined
       ? 'never used'
       : `last used ${formatLocalTime(last_used_at)}${last_address ? ` from ${oneLine(last_address)}` : ''}`,
   ]
-  return { text: `${lines.join('\n')}\n` }
 }
 
 /** Describes tools, sessions, users and limits, a line each. */
-function describeBounds({ limits = {}, sessions, tools, topics, users }: Partial<Me>): string[] {
+function describeBounds({ limits = {}, sessions, tools, topics, users }: Partial<Me>): OutputLines {
   const { bytes_per_day, calls_per_second, open } = limits
   const most = [
-    ...(calls_per_second === undefined ? [] : [`${formatCount(calls_per_second, 'call')} a second`]),
-    ...(open === undefined ? [] : [`${formatCount(open, 'open call')}`]),
-    ...(bytes_per_day === undefined ? [] : [`${formatBytes(bytes_per_day)} a day`]),
-  ]
+    calls_per_second !== undefined && `${formatCount(calls_per_second, 'call')} a second`,
+    open !== undefined && formatCount(open, 'open call'),
+    bytes_per_day !== undefined && `${formatBytes(bytes_per_day)} a day`,
+  ].filter(Boolean)
   return [
-    ...(tools === undefined ? [] : [`tools: ${listOf(tools)}`]),
-    ...(topics === undefined ? [] : [`topics: ${listOf(topics)}`]),
+    tools && `tools: ${listOf(tools)}`,
+    topics && `topics: ${listOf(topics)}`,
     `sessions: ${sessions === undefined ? 'all' : listOf(sessions.map(({ bot_id, session }) => session ?? bot_id))}`,
     `users: ${users === undefined ? 'all' : listOf(users)}`,
-    ...(most.length === 0 ? [] : [`at most: ${most.join(', ')}`]),
+    most.length > 0 && `at most: ${most.join(', ')}`,
   ]
 }
 
-function formatMe(me: Me): CommandOutput {
+function describeMe(me: Me): OutputLines {
   const { expires_at, name, principal, rights } = me
-  const lines = [
+  return [
     `${oneLine(principal)}${name === undefined ? '' : `  ${oneLine(name)}`}`,
     `rights: ${listOf(rights)}`,
     ...describeBounds(me),
-    ...(expires_at === undefined ? [] : [`ends ${formatLocalTime(expires_at)}`]),
+    expires_at !== undefined && `ends ${formatLocalTime(expires_at)}`,
   ]
-  return { text: `${lines.join('\n')}\n` }
 }
 
-function formatSecret(added: AddedKey): CommandOutput {
-  return { text: `${formatKey(added).text}key: ${added.key} (shown this once)\n` }
+function describeAdded(added: AddedKey): OutputLines {
+  return [...describeKey(added), `key: ${added.key} (shown this once)`]
 }

@@ -7,7 +7,7 @@ import { verbs } from '../../operations/tools.ts'
 import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
 import { formatMessage } from '../chat.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, describeWait, formatNote, formatSilent, noSessionNote } from '../show.ts'
+import { type CommandOutput, describeWait, formatSilent, noSessionNote } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
@@ -43,10 +43,10 @@ export const commands = [
       const text = messages.map(message => formatMessage(message, again)).join('')
       const last = messages.at(-1)
       if (last) {
-        const next = ack === undefined ? '' : formatNote(`to acknowledge all of these: --ack ${last.id}`)
-        return { text, note: next + (silent ?? '') }
+        const next = ack !== undefined && `to acknowledge all of these: --ack ${last.id}`
+        return { text, note: [next, silent] }
       }
-      if (now.connected) return { text, note: formatNote('no new messages') + (silent ?? '') }
+      if (now.connected) return { text, note: ['no new messages', silent] }
       return { text, note: silent ?? noSessionNote(again) }
     },
   }),
@@ -60,10 +60,8 @@ export const commands = [
     changeMade: ({ path }) => `saved to ${oneLine(path)}`,
     // stdout has only the path, for `$(svc download …)`.
     render: ({ content_type, path, renamed, sha256, size }) => ({
-      text: `${oneLine(path)}\n`,
-      note: formatNote(
-        `saved ${formatBytes(size)}, ${oneLine(content_type)}${sha256 ? `, sha256 ${sha256}` : ''}${renamed ? `; the sender's name of the file could not be kept: ${renamed}` : ''}`,
-      ),
+      text: [oneLine(path)],
+      note: `saved ${formatBytes(size)}, ${oneLine(content_type)}${sha256 ? `, sha256 ${sha256}` : ''}${renamed ? `; the sender's name of the file could not be kept: ${renamed}` : ''}`,
     }),
   }),
   operationCommand(verbs.history, {
@@ -139,10 +137,9 @@ function formatHistory(page: HistoryPage, again: string): CommandOutput {
       .toReversed()
       .map(message => formatMessage(message, again))
       .join(''),
-    note: formatNote(
+    note:
       count === 0
         ? 'no messages match'
         : `${count} of ${total}${page.next_before === undefined ? '' : `; older ones: --before ${page.next_before}`}`,
-    ),
   }
 }

@@ -148,7 +148,7 @@ const logins = {
 } as const
 
 function formatReport(report: Report, out: Output): string {
-  const { bold, dim, green, yellow } = colours
+  const { dim, green, yellow } = colours
   const { sessions, history, default_session: chosen } = report
   const lines = [
     `${dim('from')}     ${oneLine(report.from)} (${programNames[report.program]})`,
@@ -159,11 +159,11 @@ function formatReport(report: Report, out: Output): string {
     const columns: Column<Report['sessions'][number]>[] = [
       ['  SESSION', ({ name }) => `${name === chosen ? '*' : ' '} ${oneLine(name)}`],
       ['LOGIN', ({ login }) => logins[login]],
-      ['USERS', ({ users }) => String(users)],
+      ['USERS', 'users'],
       ['POLLING', ({ cursor }) => (cursor === 'none' ? 'begins anew' : 'goes on')],
-      ['BOT', ({ bot_id }) => oneLine(bot_id)],
+      ['BOT', 'bot_id'],
     ]
-    lines.push(formatTable(sessions, columns, bold).trimEnd(), '')
+    lines.push(formatTable(sessions, columns).trimEnd(), '')
   } else lines.push('no session that can be taken over', '')
   if (history) {
     const { messages, received, sent, added, left_out } = history

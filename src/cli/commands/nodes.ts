@@ -2,36 +2,30 @@
 import type { NodeInfo, Nodes, Replication } from '../../model/nodes.ts'
 import { listNodes } from '../../operations/service.ts'
 import { formatDuration, formatList, formatLocalTime } from '../../platform/format.ts'
-import { type Column, formatTable } from '../columns.ts'
+import type { Column } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote } from '../show.ts'
-import { colours, oneLine } from '../terminal.ts'
+import { type CommandOutput, showTable } from '../show.ts'
+import { oneLine } from '../terminal.ts'
 
 export const commands = [operationCommand(listNodes, { createEmpty: () => ({ nodes: [] }), render })]
 
 const limit = (most: number) => (most === 0 ? 'all' : String(most))
 
 const columns: readonly Column<NodeInfo>[] = [
-  ['NODE', ({ name }) => oneLine(name)],
+  ['NODE', 'name'],
   ['STATE', ({ lease_left_ms, polls }) => (lease_left_ms <= 0 ? 'gone' : polls ? 'polls' : 'follows')],
   ['SINCE', ({ since }) => formatLocalTime(since)],
-  ['VERSION', ({ version }) => oneLine(version)],
+  ['VERSION', 'version'],
   ['KEEPS', ({ max_age_days, max_count }) => `${limit(max_age_days)} days, ${limit(max_count)} messages`],
   ['ADDRESS', ({ url = '–' }) => oneLine(url)],
-  ['ACCOUNTS', ({ accounts }) => String(accounts)],
+  ['ACCOUNTS', 'accounts'],
   ['SESSIONS', ({ sessions }) => formatList(sessions.map(name => oneLine(name)))],
 ]
 
 function render({ nodes, replication }: Nodes): CommandOutput {
-  const text = nodes.length === 0 ? '' : formatTable(nodes, columns, colours.bold)
-  return {
-    text: replication ? `${text}${formatReplication(replication)}` : text,
-    ...(nodes.length === 0 && {
-      note: formatNote(
-        replication ? 'no node runs now' : 'the store is in a data directory: there are no nodes',
-      ),
-    }),
-  }
+  if (!replication) return showTable(nodes, 'the store is in a data directory: there are no nodes', columns)
+  const { text = '', note } = showTable(nodes, 'no node runs now', columns)
+  return { text: `${text}${formatReplication(replication)}`, note }
 }
 
 function formatReplication({ standbys, synchronous_standby_names: names }: Replication): string {

@@ -4,13 +4,13 @@ import { forgetUser } from '../../operations/people.ts'
 import { formatCount, formatLocalTime } from '../../platform/format.ts'
 import { type CommandSpec, configFrom } from '../command.ts'
 import { operationCommand } from '../operation-command.ts'
-import { formatNote } from '../show.ts'
+import type { OutputLines } from '../show.ts'
 import { oneLine } from '../terminal.ts'
 
 export const commands: readonly CommandSpec[] = [
   operationCommand(forgetUser, {
     changeMade: 'erased',
-    render: result => ({ text: formatForgotten(result), note: noteOf(result) }),
+    render: result => ({ text: describeForgotten(result), note: listLeft(result) }),
   }),
   {
     words: 'scrub',
@@ -28,27 +28,23 @@ export const commands: readonly CommandSpec[] = [
   },
 ]
 
-function formatForgotten({ hash, keys, messages, sends, webhooks }: Forgotten): string {
+function describeForgotten({ hash, keys, messages, sends, webhooks }: Forgotten): OutputLines {
   const counts = [
     `${formatCount(messages, 'message')} erased`,
     `${formatCount(sends, 'send')} cancelled`,
-    ...(webhooks.length > 0 ? [`webhooks removed: ${webhooks.join(', ')}`] : []),
-    ...(keys.length > 0 ? [`keys that no longer reach the user: ${keys.join(', ')}`] : []),
+    webhooks.length > 0 && `webhooks removed: ${webhooks.join(', ')}`,
+    keys.length > 0 && `keys that no longer reach the user: ${keys.join(', ')}`,
   ]
-  return `${counts.join('; ')}\nThe audit log names the user ${hash}\n`
+  return [counts.filter(Boolean).join('; '), `The audit log names the user ${hash}`]
 }
 
 /** Names what still has the user, and agents without an owner. */
-function noteOf({ agents, backups, remains }: Forgotten): string | undefined {
+function listLeft({ agents, backups, remains }: Forgotten): OutputLines {
   const files = backups.map(({ path, created_at }) => `${oneLine(path)} (${formatLocalTime(created_at)})`)
-  const notes = [
-    ...(files.length > 0
-      ? [`These backups still have the user; remove them yourself: ${files.join(', ')}`]
-      : []),
+  return [
+    files.length > 0 && `These backups still have the user; remove them yourself: ${files.join(', ')}`,
     ...remains.map(what => `svc does not reach: ${what}`),
-    ...(agents.length > 0
-      ? [`Nobody owns these agents now: ${agents.join(', ')}. A login of the account makes an owner.`]
-      : []),
+    agents.length > 0 &&
+      `Nobody owns these agents now: ${agents.join(', ')}. A login of the account makes an owner.`,
   ]
-  return notes.length > 0 ? notes.map(formatNote).join('') : undefined
 }

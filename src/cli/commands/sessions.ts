@@ -6,7 +6,7 @@ import type { SessionCheck } from '../../model/session.ts'
 import { checkSessions } from '../../operations/check.ts'
 import { verbs } from '../../operations/tools.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatSessions } from '../show.ts'
+import { formatSessions, type Shown } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
@@ -22,17 +22,17 @@ export const commands = [
   operationCommand(verbs.logout, {
     absentCode: 'session_not_found',
     changeMade: 'logged out',
-    render: ({ session }) => ({ text: `logged out: ${oneLine(session)}\n` }),
+    render: ({ session }) => [`logged out: ${oneLine(session)}`],
   }),
   operationCommand(verbs.renameSession, {
     absentCode: 'session_not_found',
     changeMade: 'renamed',
-    render: ({ old_name, new_name }) => ({ text: `renamed: ${oneLine(old_name)} → ${oneLine(new_name)}\n` }),
+    render: ({ old_name, new_name }) => [`renamed: ${oneLine(old_name)} → ${oneLine(new_name)}`],
   }),
   operationCommand(verbs.setDefault, {
     absentCode: 'session_not_found',
     changeMade: 'changed',
-    render: ({ default_session }) => ({ text: `default session: ${oneLine(default_session)}\n` }),
+    render: ({ default_session }) => [`default session: ${oneLine(default_session)}`],
   }),
   operationCommand(checkSessions, {
     createEmpty: () => [],
@@ -44,9 +44,9 @@ export const commands = [
 const isHealthy = ({ answered, status }: SessionCheck) => answered && status === 'connected'
 
 /** Formats what WeChat answered for each session. */
-function formatChecks(checks: readonly SessionCheck[], again: string): CommandOutput {
+function formatChecks(checks: readonly SessionCheck[], again: string): Shown {
   if (checks.length === 0) return formatSessions([], again)
-  const lines = checks.map(check => {
+  return checks.map(check => {
     const { answered, poll_error, session, status } = check
     const next = !answered
       ? `, ${poll_error === undefined ? 'WeChat gave no clear answer' : `polls fail: ${oneLine(poll_error)}`}; it was ${status} before`
@@ -56,7 +56,6 @@ function formatChecks(checks: readonly SessionCheck[], again: string): CommandOu
           ? ', WeChat answers and may bring no messages'
           : ''
     const paint = isHealthy(check) ? colours.green : colours.red
-    return `${oneLine(session)}: ${paint(answered ? status : 'unclear')}${next}\n`
+    return `${oneLine(session)}: ${paint(answered ? status : 'unclear')}${next}`
   })
-  return { text: lines.join('') }
 }

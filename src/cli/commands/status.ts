@@ -68,7 +68,7 @@ function formatNode({ accounts, lease_left_ms, name, polls, url, version }: Node
 /** Formats the report: labelled lines, then the table of sessions. */
 export function formatStatus(report: StatusReport): string {
   const { polling, sessions, store, outbox, session_count, connected_count, base_path } = report
-  const { green, red, yellow, bold, dim } = colours
+  const { green, red, yellow, dim } = colours
   const advised = (words: string) => svcCommand(words, base_path, report.sandbox)
   const who = polling.pid === undefined ? 'a process' : `process ${polling.pid}`
   const service = report.cluster
@@ -127,5 +127,5 @@ export function formatStatus(report: StatusReport): string {
     'TROUBLE SINCE',
     ({ expired_at, lapsed_at, failing_since }) => formatLocalTime(expired_at ?? lapsed_at ?? failing_since),
   ])
-  return `${text}\n${formatTable(sessions, columns, bold)}`
+  return `${text}\n${formatTable(sessions, columns)}`
 }

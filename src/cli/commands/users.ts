@@ -7,22 +7,19 @@ import { listUsers, nameUser } from '../../operations/users.ts'
 import { formatLocalTime } from '../../platform/format.ts'
 import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote, formatSessions, withNext } from '../show.ts'
-import { colours, oneLine } from '../terminal.ts'
+import { describeNext, formatSessions } from '../show.ts'
+import { oneLine } from '../terminal.ts'
 
 export const commands = [
   operationCommand(listUsers, {
     createEmpty: () => [],
     async render(users, again, { input, ask }) {
-      if (users.length > 0) return withNext(formatUsers(users), input, users)
+      if (users.length > 0) return { text: formatUsers(users), note: describeNext(input, users) }
       const { session } = input
       if ((await ask(verbs.sessions, {})).length === 0) return formatSessions([], again)
       const { total } = await ask(verbs.history, { direction: 'received', limit: 1, session })
-      const text =
-        total === 0
-          ? 'nobody has written yet'
-          : `nobody has written since the login; earlier messages: svc history${again}`
-      return { note: formatNote(text) }
+      if (total === 0) return { note: 'nobody has written yet' }
+      return { note: `nobody has written since the login; earlier messages: svc history${again}` }
     },
   }),
   operationCommand(nameUser, {
@@ -34,8 +31,10 @@ export const commands = [
       return { ...typed, name: '' }
     },
     render: ({ name, namesakes, session, user_id }) => ({
-      text: `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}\n`,
-      ...(namesakes && { note: formatNote(describeNamesakes(namesakes)) }),
+      text: [
+        `${oneLine(session)}: ${oneLine(user_id)} ${name === undefined ? 'has no name' : `is ${oneLine(name)}`}`,
+      ],
+      note: namesakes && describeNamesakes(namesakes),
     }),
   }),
 ]
@@ -44,15 +43,15 @@ const describeNamesakes = (users: readonly UserWithName[]) =>
   `Other users with this name: ${users.map(user => oneLine(`${user.user_id} of ${user.session}`)).join(', ')}. To tell them apart, add the session (-s) or use the id.`
 
 /** Formats the table of users who have written, with how many answers each may still get. */
-function formatUsers(users: readonly KnownUser[]): CommandOutput {
+function formatUsers(users: readonly KnownUser[]): string {
   const columns: Column<KnownUser>[] = [
     ['USER', ({ name, user_id }) => oneLine(name ?? user_id)],
-    ['SESSION', ({ session }) => oneLine(session)],
+    ['SESSION', 'session'],
     ['LAST WROTE', ({ last_received }) => formatLocalTime(last_received)],
-    ['ANSWERS LEFT', ({ remaining }) => String(remaining)],
+    ['ANSWERS LEFT', 'remaining'],
     ['UNTIL', user => formatLocalTime(user.remaining === 0 ? undefined : user.window_expires_at)],
   ]
   if (users.some(({ name }) => name !== undefined))
     columns.push(['ID', ({ name, user_id }) => (name === undefined ? '' : oneLine(user_id))])
-  return { text: formatTable(users, columns, colours.bold) }
+  return formatTable(users, columns)
 }

@@ -1,38 +1,57 @@
 /** Declares `svc webhook` and its subcommands, for endpoints that receive events. */
-import type { AddedWebhook, ReplayedWebhook, WebhookDelivery, WebhookEndpoint } from '../../model/webhook.ts'
+import type { AddedWebhook, ReplayedWebhook, WebhookEndpoint } from '../../model/webhook.ts'
 import * as webhook from '../../operations/webhooks.ts'
 import { formatCount, formatLocalTime } from '../../platform/format.ts'
 import { maskAddress } from '../../platform/log.ts'
-import { type Column, formatTable } from '../columns.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type CommandOutput, formatNote, unprintedError } from '../show.ts'
+import { type OutputLines, showTable, tableView, unprintedError } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 import { parseTypedStart } from '../typed-time.ts'
 
 export const commands = [
-  operationCommand(webhook.listWebhooks, { createEmpty: () => [], render: formatEndpoints }),
+  operationCommand(
+    webhook.listWebhooks,
+    tableView('no webhooks: svc webhook add <url> adds one', [
+      ['id', 'id'],
+      ['status', statusOf],
+      ['url', ({ url }) => oneLine(maskAddress(url))],
+      ['events', ({ types }) => types.join(',') || 'all'],
+      ['last event delivered', 'last_success_at'],
+    ]),
+  ),
   operationCommand(webhook.addWebhook, {
-    render: formatSecret,
+    render: describeAdded,
     async undoUnprinted(ask, { id }) {
       await ask(webhook.removeWebhook, { id })
       throw unprintedError('no webhook was added: its secret, which is shown once, could not be printed')
     },
   }),
-  operationCommand(webhook.getWebhook, { render: formatEndpoint }),
+  operationCommand(webhook.getWebhook, { render: describeEndpoint }),
   operationCommand(webhook.testWebhook, {
     hasFailed: ({ success }) => !success,
     changeMade: 'tested',
-    render: ({ success, status, took_ms, detail }) => ({
-      text: success
-        ? `${colours.green('delivered')}  HTTP ${status}, ${took_ms} ms\n`
-        : `${colours.red('failed')}  ${oneLine(detail ?? '')}, ${took_ms} ms\n`,
-    }),
+    render: ({ success, status, took_ms, detail }) => [
+      success
+        ? `${colours.green('delivered')}  HTTP ${status}, ${took_ms} ms`
+        : `${colours.red('failed')}  ${oneLine(detail ?? '')}, ${took_ms} ms`,
+    ],
   }),
-  operationCommand(webhook.listWebhookDeliveries, { render: formatLog }),
-  operationCommand(webhook.pauseWebhook, { changeMade: 'paused', render: formatEndpoint }),
-  operationCommand(webhook.resumeWebhook, { changeMade: 'resumed', render: formatEndpoint }),
+  operationCommand(webhook.listWebhookDeliveries, {
+    render: tries =>
+      showTable(tries, 'nothing was delivered yet', [
+        ['time', ({ at }) => formatLocalTime(at)],
+        ['outcome', 'outcome'],
+        ['answer', ({ status = '–' }) => String(status)],
+        ['took', ({ took_ms }) => `${took_ms} ms`],
+        ['type', 'type'],
+        ['event', 'event'],
+        ['why', 'detail'],
+      ]),
+  }),
+  operationCommand(webhook.pauseWebhook, { changeMade: 'paused', render: describeEndpoint }),
+  operationCommand(webhook.resumeWebhook, { changeMade: 'resumed', render: describeEndpoint }),
   operationCommand(webhook.rotateWebhook, {
-    render: formatSecret,
+    render: describeAdded,
     async undoUnprinted() {
       throw unprintedError(
         'the secret was replaced, and the new one, which is shown once, could not be printed',
@@ -46,13 +65,14 @@ export const commands = [
       const start = parseTypedStart('--from', typed.from)(now)
       return { ...typed, from: 'since' in start ? start.since : start.event }
     },
-    render: (replayed, _again, { input: { dry_run } }) => ({
-      text: `${describeReplay(replayed, dry_run)}\n${formatEndpoint(replayed).text}`,
-    }),
+    render: (replayed, _again, { input: { dry_run } }) => [
+      describeReplay(replayed, dry_run),
+      ...describeEndpoint(replayed),
+    ],
   }),
   operationCommand(webhook.removeWebhook, {
     changeMade: 'removed',
-    render: ({ id }) => ({ text: `removed: ${oneLine(id)}\n` }),
+    render: ({ id }) => [`removed: ${oneLine(id)}`],
   }),
 ]
 
@@ -65,57 +85,27 @@ function describeReplay({ replay }: ReplayedWebhook, dryRun = false): string {
 }
 
 const statusColours = { active: 'green', failing: 'yellow', paused: 'dim', disabled: 'red' } as const
-const statusOf = ({ status }: WebhookEndpoint) => colours[statusColours[status]](status)
 
-function formatEndpoints(all: readonly WebhookEndpoint[]): CommandOutput {
-  if (all.length === 0) return { note: formatNote('no webhooks: svc webhook add <url> adds one') }
-  const columns: Column<WebhookEndpoint>[] = [
-    ['id', ({ id }) => oneLine(id)],
-    ['status', statusOf],
-    ['url', ({ url }) => oneLine(maskAddress(url))],
-    ['events', ({ types }) => types.join(',') || 'all'],
-    ['last event delivered', ({ last_success_at }) => formatLocalTime(last_success_at)],
-  ]
-  return { text: formatTable(all, columns, colours.dim) }
+function statusOf({ status }: WebhookEndpoint): string {
+  return colours[statusColours[status]](status)
 }
 
-/** Formats everything about one endpoint. */
-export function formatEndpoint(one: WebhookEndpoint): CommandOutput {
-  const lines = [
+/** Describes everything about one endpoint. */
+export function describeEndpoint(one: WebhookEndpoint): OutputLines {
+  return [
     `${statusOf(one)}  ${oneLine(one.id)} → ${oneLine(maskAddress(one.url))}`,
     `events: ${one.types.join(', ') || 'all'}${one.session ? `, session ${oneLine(one.session)}` : ''}${one.user ? `, user ${oneLine(one.user)}` : ''}`,
     ...Object.keys(one.headers).map(name => `header: ${oneLine(name)}: ***`),
     `${formatCount(one.tries.done, 'delivery', 'deliveries')}, ${formatCount(one.tries.failed, 'failed try', 'failed tries')}, ${one.tries.gave_up} given up`,
-    ...(one.last_success_at === undefined
-      ? []
-      : [`last event delivered ${formatLocalTime(one.last_success_at)}`]),
-    ...(one.failing_since === undefined
-      ? []
-      : [`failing since ${formatLocalTime(one.failing_since)}: ${oneLine(one.last_error ?? '')}`]),
-    ...(one.next_try_at === undefined ? [] : [`next try ${formatLocalTime(one.next_try_at)}`]),
-    ...(one.disabled_reason === undefined
-      ? []
-      : [
-          `switched off ${formatLocalTime(one.disabled_at ?? 0)}: ${oneLine(one.disabled_reason)}; svc webhook resume ${oneLine(one.id)}`,
-        ]),
+    one.last_success_at !== undefined && `last event delivered ${formatLocalTime(one.last_success_at)}`,
+    one.failing_since !== undefined &&
+      `failing since ${formatLocalTime(one.failing_since)}: ${oneLine(one.last_error ?? '')}`,
+    one.next_try_at !== undefined && `next try ${formatLocalTime(one.next_try_at)}`,
+    one.disabled_reason !== undefined &&
+      `switched off ${formatLocalTime(one.disabled_at ?? 0)}: ${oneLine(one.disabled_reason)}; svc webhook resume ${oneLine(one.id)}`,
   ]
-  return { text: `${lines.join('\n')}\n` }
 }
 
-function formatSecret(added: AddedWebhook): CommandOutput {
-  return { text: `${formatEndpoint(added).text}secret: ${added.secret} (shown this once)\n` }
-}
-
-function formatLog(tries: readonly WebhookDelivery[]): CommandOutput {
-  if (tries.length === 0) return { note: formatNote('nothing was delivered yet') }
-  const columns: Column<WebhookDelivery>[] = [
-    ['time', ({ at }) => formatLocalTime(at)],
-    ['outcome', ({ outcome }) => outcome],
-    ['answer', ({ status = '–' }) => String(status)],
-    ['took', ({ took_ms }) => `${took_ms} ms`],
-    ['type', ({ type }) => type],
-    ['event', ({ event }) => oneLine(event)],
-    ['why', ({ detail = '' }) => oneLine(detail)],
-  ]
-  return { text: formatTable(tries, columns, colours.dim) }
+function describeAdded(added: AddedWebhook): OutputLines {
+  return [...describeEndpoint(added), `secret: ${added.secret} (shown this once)`]
 }
