@@ -126,7 +126,7 @@ const agents = {
 
 type InputOf<D> = D extends { input: infer I extends TSchema } ? CallerInput<I> : never
 type AnswerOf<D> = D extends { output: infer O extends TSchema } ? Static<O> : never
-type PositionalKeys<D> = D extends { library?: { positionals: infer P extends readonly string[] } } ? P : []
+type PositionalKeys<D> = D extends { positionals: infer P extends readonly string[] } ? P : []
 type PositionalArguments<I, P extends readonly string[]> = { -readonly [N in keyof P]: I[P[N] & keyof I] }
 type OtherArguments<I> = keyof I extends never ? [] : Partial<I> extends I ? [others?: I] : [others: I]
 
@@ -160,8 +160,7 @@ export const methodsOf = <G extends Readonly<Record<string, unknown>>>(
     ]),
   ) as unknown as Methods<G>
 
-function inputOf({ library }: Operation, args: readonly unknown[]): Record<string, unknown> {
-  const keys = library?.positionals ?? []
+function inputOf({ positionals: keys = [] }: Operation, args: readonly unknown[]): Record<string, unknown> {
   const positional = Object.fromEntries(keys.map((key, index) => [key, args[index]]))
   return { ...(args[keys.length] as object | undefined), ...positional }
 }

@@ -19,7 +19,6 @@ export const listAccounts = defineOperation({
   right: 'users',
   description:
     'Lists each session with the users who wrote to it, and how many answers are left until when. Takes no lock.',
-  input: closed({}),
   output: Type.Object({
     sessions: Type.Array(Type.Object({ ...Session.properties, users: Type.Array(SessionUser) })),
   }),

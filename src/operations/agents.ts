@@ -64,7 +64,7 @@ export const listAgents = defineOperation({
     limit: optional(between(1, 1000, 'Maximum number of conversations to return.', { default: 100 })),
   }),
   output: Type.Array(AgentConversation, { description: 'Newest first.' }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   examples: [
     {
       summary: 'One user talks with it',
@@ -109,7 +109,7 @@ export const listAgentTurns = defineOperation({
     limit: optional(between(1, 200, 'Maximum number of turns to return.', { default: 50 })),
   }),
   output: Type.Array(AgentTurn, { description: 'Newest first.' }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   examples: [{ summary: 'The newest turn', input: { limit: 1 }, output: [exampleTurn] }],
   rest: { route: 'GET /agents/turns', tag: 'agents' },
   cli: {
@@ -146,19 +146,17 @@ export const stopAgentTurn = defineOperation({
     'Stops a turn that has not ended, as the user does with /stop. A turn that runs is `stopping` until its agent has stopped, a second later at most. The conversation goes on. A turn that has ended stays as it is.',
   input: closed({ id: between(1, Number.MAX_SAFE_INTEGER, 'Id of the turn.', { examples: [12] }) }),
   output: AgentTurn,
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   examples: [
     { summary: 'It is being stopped', input: { id: 12 }, output: { ...exampleTurn, stopping: true } },
   ],
   rest: { route: 'POST /agents/turns/{id}/stop', tag: 'agents' },
   cli: {
     path: ['agent', 'stop'],
-    positionals: ['id'],
     many: { form: /^\d+$/ },
     help: { id: 'Id of the turn, as svc agent turns shows it.' },
     examples: [['svc agent stop 12', 'By the id of the turn']],
   },
-  library: { positionals: ['id'] },
   async run({ agents }, { id }) {
     await agents.stopTurn(id)
     const turn = await agents.getTurn(id)
@@ -194,7 +192,7 @@ export const injectAgentTurn = defineOperation({
     fresh: optional(flag("Use an agent session of its own, not that of the user's conversation.")),
   }),
   output: AgentTurn,
-  errors: ['not_found', 'session_not_found', 'store_unavailable'],
+  errors: ['not_found', 'session_not_found'],
   examples: [
     {
       summary: 'It waits for its agent',
@@ -205,14 +203,13 @@ export const injectAgentTurn = defineOperation({
   rest: { route: 'POST /agents/turns', tag: 'agents' },
   cli: {
     path: ['agent', 'inject'],
-    positionals: ['user', 'prompt'],
     stdin: 'prompt',
     examples: [
       ["svc agent inject Anna 'What is new today?' --fresh", 'Anna gets the answer'],
       ['svc agent inject Anna - < prompt.txt', 'A prompt from a file'],
     ],
   },
-  library: { positionals: ['user', 'prompt'] },
+  positionals: ['user', 'prompt'],
   async run(gateway, { agent: wanted, fresh = false, prompt, session: named, user: who }) {
     const { session, user = who } = await gateway.events.resolveFilter({ session: named, user: who }, 'user')
     const [known] = await gateway.users.list({ user_id: user, ...(session !== undefined && { session }) })
@@ -245,7 +242,6 @@ export const listAgentQuestions = defineOperation({
     'Lists what agents ask their owner before they go on, oldest first. A question that was answered, or that expired, is not listed.',
   input: closed({ agent }),
   output: Type.Array(AgentQuestion, { description: 'Oldest first.' }),
-  errors: ['store_unavailable'],
   examples: [{ summary: 'One waits', output: [exampleQuestion] }],
   rest: { route: 'GET /agents/questions', tag: 'agents' },
   cli: {
@@ -270,7 +266,7 @@ export const answerAgentQuestion = defineOperation({
     option: bounded(200, 'Id of the chosen option.', { examples: ['once'] }),
   }),
   output: AgentQuestion,
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   examples: [
     {
       summary: 'Allowed once',
@@ -281,14 +277,13 @@ export const answerAgentQuestion = defineOperation({
   rest: { route: 'POST /agents/questions/{id}', tag: 'agents' },
   cli: {
     path: ['agent', 'answer'],
-    positionals: ['id', 'option'],
     help: {
       id: 'Id of the question, as svc agent questions shows it.',
       option: 'Id of the option, as svc agent questions shows it.',
     },
     examples: [['svc agent answer 3 once', 'The option "once" of question 3']],
   },
-  library: { positionals: ['id', 'option'] },
+  positionals: ['id', 'option'],
   async run({ agents }, { id, option }, { by }) {
     const question = await agents.getQuestion(id)
     const notOpen = (problem: string) =>
@@ -318,9 +313,7 @@ export const workAsAgent = defineOperation({
   audited: false,
   right: 'agents',
   description: 'Returns the methods with which the process of an agent keeps its turns.',
-  input: closed({}),
   output: Type.Unsafe<AgentWork>({ type: 'object' }),
-  errors: ['store_unavailable'],
   run: async ({ agents, asks, events }) => ({
     ...agents,
     followSession: name => events.followSession(name),

@@ -53,7 +53,7 @@ export const listAudit = defineOperation({
     limit: optional(between(1, 1000, 'Maximum number of lines to return.', { default: 100 })),
   }),
   output: Type.Array(AuditLine, { description: 'Newest first; with after oldest first.' }),
-  errors: ['not_found', 'session_not_found', 'store_unavailable'],
+  errors: ['not_found', 'session_not_found'],
   examples: [
     {
       summary: 'The newest call',

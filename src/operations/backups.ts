@@ -1,6 +1,5 @@
 /** Operations for backups by schedule. `svc backup FILE` and `svc restore` are commands of the machine alone. */
 import { Backup, BackupStatus } from '../model/backup.ts'
-import { closed } from '../model/shapes.ts'
 import { waitForAbort } from '../platform/signals.ts'
 import { defineOperation } from './operation.ts'
 
@@ -18,9 +17,7 @@ export const getBackups = defineOperation({
   right: 'backup',
   description:
     'Returns the schedule of backups, the newest backup that svc knows of, and the reason if the last one by schedule failed. A file may have been moved since.',
-  input: closed({}),
   output: BackupStatus,
-  errors: ['store_unavailable'],
   examples: [
     {
       summary: 'A backup a day',
@@ -42,9 +39,7 @@ export const makeBackup = defineOperation({
   right: 'backup',
   description:
     'Makes a backup in the folder of the schedule (`--backup-to`) and waits until it is written and checked. Then removes the oldest ones that are too many. A call while another one runs returns the same backup. The backup is also finished if the caller leaves.',
-  input: closed({}),
   output: Backup,
-  errors: ['store_unavailable'],
   examples: [{ summary: 'A backup was made', output: exampleBackup }],
   rest: { route: 'POST /backup', tag: 'service' },
   run: ({ backups }, _input, { signal }) =>

@@ -17,7 +17,7 @@ export const checkSessions = defineOperation({
     'Asks WeChat whether it still accepts the login of an account; an account that works again is marked as connected. It takes a few seconds. If a service runs, the service asks; otherwise this command polls WeChat itself, and stores the messages that arrive.',
   input: closed({ session: optional(bounded(200, 'Only this session; without it all sessions.')) }),
   output: Type.Array(SessionCheck),
-  errors: ['session_not_found', 'not_connected', 'store_unavailable'],
+  errors: ['session_not_found', 'not_connected'],
   cli: {
     path: ['check'],
     positionals: ['session'],

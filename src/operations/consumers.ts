@@ -12,9 +12,7 @@ export const listConsumers = defineOperation({
   right: 'recv',
   description:
     'Lists the named readers of messages, the one that read last first, and how many messages each has not read: up to 1,000 of them, those of keys after the others. A key sees its own.',
-  input: closed({}),
   output: Type.Array(ConsumerInfo, { description: 'The consumers.' }),
-  errors: ['store_unavailable'],
   examples: [
     {
       summary: 'One is gone for good',
@@ -49,12 +47,11 @@ export const removeConsumer = defineOperation({
     ),
   }),
   output: Type.Object({ success: flag('True.'), name: Type.String() }),
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   examples: [{ summary: 'Removed', input: { name: 'try-1' }, output: { success: true, name: 'try-1' } }],
   rest: { route: 'DELETE /consumers/{name}', tag: 'messages' },
   cli: {
     path: ['consumers', 'remove'],
-    positionals: ['name'],
     examples: [['svc consumers remove try-1', 'It is not waited for any more']],
   },
   async run({ consumers }, { name }) {

@@ -70,7 +70,7 @@ export const listConversations = defineOperation({
     limit: optional(between(1, 1000, 'Maximum number of conversations. Without it: all.')),
   }),
   output: Type.Array(ConversationLine),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   async run(gateway, { limit, ...names }, { signal }) {
     const { session, user: user_id } = await gateway.events.resolveFilter(names)
     const talks = await gateway.conversations.list({ session, user_id, limit })
@@ -103,7 +103,7 @@ export const getConversation = defineOperation({
     total: integer('Number of all matching messages; exact up to 10,000.'),
     standing: optional(SessionUser),
   }),
-  errors: ['not_found', 'session_not_found', 'store_unavailable'],
+  errors: ['not_found', 'session_not_found'],
   async run({ accounts, events, history }, { session, limit, since, user: given }, { signal }) {
     const { user = given } = await events.resolveFilter({ session, user: given })
     const [page, users] = await Promise.all([
@@ -143,7 +143,7 @@ export const markRead = defineOperation({
     up_to: RowId('Row id of the newest message that was read.', { examples: [43] }),
   }),
   output: Done,
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   async run({ conversations, events }, { up_to, ...ends }) {
     const { session, user } = await events.resolveFilter(
       { session: ends.session, user: ends.user_id },
@@ -164,7 +164,7 @@ export const markUnread = defineOperation({
     'Counts one message as unread, until the conversation is marked as read or WeChat takes another answer. A conversation with unread messages does not change. Every open panel is notified.',
   input: ConversationInput,
   output: Done,
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   async run({ conversations, events }, ends) {
     const { session, user } = await events.resolveFilter(
       { session: ends.session, user: ends.user_id },
@@ -189,7 +189,7 @@ export const listMessages = defineOperation({
     msg_type: optional(withDescription(MessageKind, 'Only messages with an item of this kind.')),
   }),
   output: Type.Omit(HistoryPage, ['limit', 'offset']),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   run: (gateway, { msg_type: has_kind, limit = 50, ...rest }, { signal }) =>
     getPage(gateway, { ...rest, has_kind, limit, offset: 0 }, signal),
 })
@@ -202,6 +202,5 @@ export const countMessages = defineOperation({
   description: 'Messages received and sent in each hour, including hours without messages.',
   input: closed({ hours: optional(Type.Integer({ minimum: 1, maximum: 168, default: 24 })) }),
   output: Type.Array(Hour, { description: 'Oldest first; the current hour last.' }),
-  errors: ['store_unavailable'],
   run: ({ conversations }, { hours = 24 }) => conversations.countPerHour(hours),
 })

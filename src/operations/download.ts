@@ -34,7 +34,6 @@ Works for messages with \`has_media\` true in their items. If it fails with \`me
     'payload_too_large',
     'upstream_error',
     'upstream_timeout',
-    'store_unavailable',
   ],
   cli: {
     path: ['download'],

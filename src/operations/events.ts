@@ -76,7 +76,7 @@ export const followEvents = defineOperation({
     ),
   }),
   output: Type.Unsafe<OpenedEvents>({ type: 'string' }),
-  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+  errors: ['session_not_found', 'rate_limited'],
   rest: {
     route: 'GET /events',
     tag: 'messages',
@@ -119,7 +119,7 @@ export const linkEvents = defineOperation({
       description: 'Until when the link can be used, in Unix milliseconds. An open stream stays open.',
     }),
   }),
-  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+  errors: ['session_not_found', 'rate_limited'],
   examples: [
     {
       summary: 'Received messages, from now on',
@@ -148,7 +148,6 @@ export const followChanges = defineOperation({
   effect: 'read',
   right: 'history',
   description: 'For doors that need only changes from now on.',
-  input: closed({}),
   output: Type.Unsafe<Gateway['changes']>({ type: 'object' }),
   run: async ({ changes }) => changes,
 })

@@ -76,7 +76,7 @@ export const exportMessages = defineOperation({
     'Streams stored messages as one file, oldest first, up to the newest one at the time of the call. jsonl has one message per line, as history returns it. html is one page that opens without a network and runs no script: conversations by day, with pictures and files of up to 8 MiB each, 256 MiB in all. svc fetches them from WeChat, and the page names those that WeChat no longer has, that are too large, or that cannot be fetched. A key gets the messages that it may see. Up to 4 exports run at a time; more are rate_limited.',
   input: ExportInput,
   output: Type.Unsafe<OpenedExport>({ type: 'string', format: 'binary' }),
-  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+  errors: ['session_not_found', 'rate_limited'],
   rest: { route: 'GET /export', tag: 'messages', answerKind: 'file' },
   cli: {
     path: ['export'],

@@ -59,7 +59,7 @@ export const history = defineTool({
 Only messages that passed through this service, for a limited time (30 days and 100,000 messages unless configured): WeChat offers bots no history of its own.`,
   input: HistoryInput,
   output: HistoryPage,
-  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+  errors: ['session_not_found', 'rate_limited'],
   cli: {
     path: ['history'],
     positionals: ['text_contains'],

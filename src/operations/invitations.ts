@@ -18,7 +18,6 @@ const id = 'inv_3f1c9a0b2d4e'
 const InvitationInput = closed({
   id: bounded(64, 'Id of an invitation, or the name of an active one.', { examples: [id] }),
 })
-const errors = ['not_found', 'store_unavailable'] as const
 
 const exampleInvitation = {
   id,
@@ -42,9 +41,7 @@ export const listInvitations = defineOperation({
   right: 'invites',
   description:
     'Lists the invitations, oldest first, also those that have ended: how many people joined by each, and which accounts they are. A caller with a key sees only those that it made. Secrets are not shown.',
-  input: closed({}),
   output: Type.Array(Invitation),
-  errors: ['store_unavailable'],
   examples: [{ summary: 'One invitation', output: [exampleInvitation] }],
   rest: { route: 'GET /invitations', tag: 'invitations' },
   cli: { path: ['invite'], alias: 'list', examples: [['svc invite', 'Every invitation']] },
@@ -61,7 +58,6 @@ export const addInvitation = defineOperation({
     'Makes a link. Whoever opens it gets a QR code of their own, and scans it with WeChat: that person is a guest with an account of the given name. Only the named agent answers guests, in a folder of their own and in a sandbox unless `trusted` is set. The agent asks guests nothing. Only this answer contains the link. An invitation that a key made ends with the key.',
   input: NewInvitationInput,
   output: AddedInvitation,
-  errors: ['store_unavailable'],
   examples: [
     {
       summary: 'One person',
@@ -80,7 +76,6 @@ export const addInvitation = defineOperation({
   rest: { route: 'POST /invitations', tag: 'invitations' },
   cli: {
     path: ['invite', 'add'],
-    positionals: ['name'],
     names: { expires_at: 'expires', inviter: 'from' },
     help: { expires_at: 'Nobody joins after this time: a span such as 7d, or a date. Default: 7d.' },
     examples: [
@@ -88,7 +83,7 @@ export const addInvitation = defineOperation({
       ['svc invite add shop --uses 200 --agent shop --expires 90d', 'One link for many: shop-1, shop-2 …'],
     ],
   },
-  library: { positionals: ['name'] },
+  positionals: ['name'],
   async run({ invitations }, input, { by }) {
     const added = await invitations.add(by, input)
     return added.note === undefined ? { ...added, qr_svg: await drawQrSvg(added.link) } : added
@@ -104,7 +99,7 @@ export const revokeInvitation = defineOperation({
     'Ends an invitation: nobody joins by it any more, also not by a code that is shown already. The accounts that joined by it stay.',
   input: InvitationInput,
   output: Invitation,
-  errors,
+  errors: ['not_found'],
   examples: [
     {
       summary: 'Revoked',
@@ -115,7 +110,6 @@ export const revokeInvitation = defineOperation({
   rest: { route: 'DELETE /invitations/{id}', tag: 'invitations' },
   cli: {
     path: ['invite', 'revoke'],
-    positionals: ['id'],
     async question({ invitations }, input) {
       const named = (await invitations.list(owner)).filter(one =>
         [one.id, one.name].includes(String(input.id)),
@@ -124,7 +118,6 @@ export const revokeInvitation = defineOperation({
     },
     examples: [['svc invite revoke mum', 'The account that joined by it stays']],
   },
-  library: { positionals: ['id'] },
   run: ({ invitations }, input, { by }) => invitations.revoke(by, input.id),
 })
 

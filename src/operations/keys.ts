@@ -12,7 +12,6 @@ import { tools } from './tools.ts'
 
 const id = 'k3v9x2ab'
 const KeyInput = closed({ id: bounded(64, 'Id or name of a key.', { examples: [id] }) })
-const errors = ['not_found', 'store_unavailable'] as const
 const maxKeepSeconds = 30 * 86_400
 
 const exampleKey = {
@@ -31,7 +30,6 @@ const exampleAdded = { ...exampleKey, key: `svc_${id}_${'0a1b2c3d'.repeat(8)}` }
 /** Returns the command of an operation on one key. @param does what the example does */
 const keyCommand = (word: string, does: string): CommandShape => ({
   path: ['key', word],
-  positionals: ['id'],
   examples: [[`svc key ${word} support-bot`, does]],
 })
 
@@ -44,7 +42,6 @@ export const listKeys = defineOperation({
     'Lists the keys with which programs and people call svc, oldest first, also those that have ended: what each may do, its state, and when it was used last. A caller with a key sees only the keys that it made. Secrets are not shown.',
   input: closed(pageInput('keys')),
   output: Type.Array(Key),
-  errors: ['store_unavailable'],
   examples: [{ summary: 'One key', output: [exampleKey] }],
   rest: { route: 'GET /keys', tag: 'keys', answerHeaders: linkNext },
   cli: {
@@ -74,7 +71,7 @@ export const addKey = defineOperation({
     ),
   }),
   output: AddedKey,
-  errors: ['session_not_found', 'forbidden', 'store_unavailable'],
+  errors: ['session_not_found', 'forbidden'],
   examples: [
     {
       summary: 'For a bot that answers for one account',
@@ -123,11 +120,10 @@ export const getKey = defineOperation({
     'Shows a key by its id or name: what it may do, with which sessions and users, until when, and when it was used last. The secret is not shown.',
   input: KeyInput,
   output: Key,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'One key', input: { id }, output: exampleKey }],
   rest: { route: 'GET /keys/{id}', tag: 'keys' },
   cli: keyCommand('show', 'What it may do'),
-  library: { positionals: ['id'] },
   run: ({ keys }, input, { by }) => keys.get(input.id, by),
 })
 
@@ -145,7 +141,7 @@ export const rotateKey = defineOperation({
     ),
   }),
   output: AddedKey,
-  errors,
+  errors: ['not_found'],
   examples: [
     { summary: 'The old one for another day', input: { id, keep_old_seconds: 86_400 }, output: exampleAdded },
   ],
@@ -159,7 +155,6 @@ export const rotateKey = defineOperation({
       ['svc key rotate support-bot --keep-old 1d', 'Time to replace it in the program'],
     ],
   },
-  library: { positionals: ['id'] },
   run: ({ keys }, input, { by }) => keys.rotate(input.id, (input.keep_old_seconds ?? 0) * 1000, by),
 })
 
@@ -172,7 +167,7 @@ export const revokeKey = defineOperation({
     'Ends a key and the keys that it made, and their calls in progress, within a second. Their webhooks stop, their uploads are removed, and what they queued waits for the approval of a person. A revoked key stays in the list and cannot be used again.',
   input: KeyInput,
   output: RevokedKeys,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'Revoked', input: { id }, output: { success: true, revoked: [id] } }],
   rest: { route: 'DELETE /keys/{id}', tag: 'keys' },
   cli: {
@@ -183,7 +178,6 @@ export const revokeKey = defineOperation({
       return `Revoke the key ${key.name} (${key.id}), and the keys that it made?`
     },
   },
-  library: { positionals: ['id'] },
   run: ({ keys }, input, { by }) => keys.revoke(input.id, by),
 })
 
@@ -200,9 +194,7 @@ export const me = defineOperation({
   effect: 'read',
   right: 'me',
   description: 'Shows what this caller may do: rights, tools, sessions, users, limits, and until when.',
-  input: closed({}),
   output: Me,
-  errors: ['store_unavailable'],
   examples: [
     {
       summary: 'A key that only receives',

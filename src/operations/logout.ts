@@ -21,7 +21,7 @@ export const logout = defineTool({
     ),
   }),
   output: Type.Object({ success: Type.Boolean(), session: text('The session that was logged out.') }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   cli: {
     path: ['logout'],
     positionals: ['session_name'],

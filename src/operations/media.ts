@@ -26,7 +26,7 @@ export const uploadMedia = defineOperation({
     file: Type.Unsafe<SentFile>({ description: 'The bytes.' }),
   }),
   output: AcceptedUpload,
-  errors: ['payload_too_large', 'rate_limited', 'store_unavailable'],
+  errors: ['payload_too_large', 'rate_limited'],
   examples: [
     {
       summary: 'Accepted',
@@ -141,7 +141,6 @@ export const mediaErrors = [
   'media_expired',
   'upstream_error',
   'upstream_timeout',
-  'store_unavailable',
 ] as const
 
 export const getMedia = defineOperation({

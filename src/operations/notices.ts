@@ -113,7 +113,7 @@ export const acceptNotices = defineOperation({
     'Takes what a program sends to a topic. `read` is called once the caller may notify the topic, and returns the notices.',
   input: closed({ topic: Type.String({ maxLength: 64 }), read: Type.Unsafe<ReadSent>({}) }),
   output: Type.Array(AcceptedNotice),
-  errors: ['not_found', 'payload_too_large', 'rate_limited', 'store_unavailable'],
+  errors: ['not_found', 'payload_too_large', 'rate_limited'],
   async run({ media, topics }, { topic: name, read }, call) {
     const topic = await topics.find(call.by, name)
     const stored: Notice[] = []

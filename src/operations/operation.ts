@@ -7,6 +7,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Right } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import type { ErrorCode } from '../model/error.ts'
+import { closed } from '../model/shapes.ts'
 import type { NewAuditLine } from '../storage/audit.ts'
 import { checkVocabulary, parse } from './parse.ts'
 import { type JsonSchema, toJsonSchema } from './schema.ts'
@@ -160,14 +161,6 @@ export interface SentFile {
   readonly size?: number
 }
 
-/**
- * Arguments of the library method of an operation: these input keys in this order, then an object with the other
- * keys.
- */
-interface MethodShape<Key extends string = string> {
-  readonly positionals: readonly Key[]
-}
-
 /** Definition of an operation as its author writes it. */
 export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly name: string
@@ -190,7 +183,8 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
    * Description for people and agents: what it does, when to use it, its errors, and the limits of WeChat.
    */
   readonly description: string
-  readonly input: I
+  /** Default: no keys. */
+  readonly input?: I
   readonly output: O
   /** Error codes of this operation. Those of every call are added. */
   readonly errors?: readonly ErrorCode[]
@@ -201,7 +195,11 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly about?: { readonly [W in CallerLocation]?: string }
   readonly rest?: RestShape<Static<I>, Static<O>>
   readonly cli?: CommandShape
-  readonly library?: MethodShape<Extract<keyof Static<I>, string>>
+  /**
+   * Input keys that are arguments of the library method, in this order, before an object with the other keys; also the
+   * default of the command. Default: the keys in the path of the route.
+   */
+  readonly positionals?: readonly Extract<keyof Static<I>, string>[]
   /**
    * Checks what a schema cannot express.
    *
@@ -218,13 +216,22 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
 export interface Operation
   extends Omit<
     OperationDefinition<TObject, TSchema>,
-    'run' | 'check' | 'furtherRights' | 'subject' | 'findAuditDetails' | 'maxBodyBytes' | 'rest' | 'library'
+    | 'run'
+    | 'check'
+    | 'furtherRights'
+    | 'subject'
+    | 'findAuditDetails'
+    | 'maxBodyBytes'
+    | 'rest'
+    | 'positionals'
+    | 'input'
   > {
   readonly maxBodyBytes: number
   readonly errors: readonly ErrorCode[]
   readonly examples: readonly Example[]
   readonly rest?: RestShape
-  readonly library?: MethodShape
+  readonly positionals?: readonly string[]
+  readonly input: TObject
   /** Input and output as plain JSON Schema. */
   readonly inputSchema: JsonSchema
   readonly outputSchema: JsonSchema
@@ -245,13 +252,18 @@ export interface Operation
 }
 
 /** Error codes that every call may end with. */
-const commonErrors: readonly ErrorCode[] = ['invalid_arguments', 'internal', 'shutting_down']
+const commonErrors: readonly ErrorCode[] = [
+  'store_unavailable',
+  'invalid_arguments',
+  'internal',
+  'shutting_down',
+]
 
 const mebibyte = 1024 * 1024
 
 /** An operation with its types, from which the library's methods and the panel's calls are derived. */
 export interface TypedOperation<I extends TObject, O extends TSchema, N extends string = string>
-  extends Omit<Operation, 'library'> {
+  extends Omit<Operation, 'positionals'> {
   readonly name: N
   readonly input: I
   readonly output: O
@@ -260,32 +272,45 @@ export interface TypedOperation<I extends TObject, O extends TSchema, N extends 
   run(gateway: Gateway, input: Static<I>, call: Call): Promise<Static<O>>
 }
 
+/** The input keys in the path of a route. */
+type PathKeys<Route extends string> = Route extends `${string}{${infer Key}}${infer Rest}`
+  ? [Key, ...PathKeys<Rest>]
+  : []
+
 /** Creates an operation from its definition. @throws Error if its schema is not supported */
 export function defineOperation<
-  I extends TObject,
   O extends TSchema,
   const N extends string,
-  const P extends readonly string[] = [],
+  I extends TObject = TObject<Record<never, never>>,
+  const R extends string = '',
+  const P extends readonly string[] = PathKeys<R>,
 >(
-  definition: Omit<OperationDefinition<I, O>, 'library'> & {
+  definition: Omit<OperationDefinition<I, O>, 'positionals'> & {
     readonly name: N
-    readonly library?: { readonly positionals: P }
+    readonly rest?: { readonly route: R }
+    readonly positionals?: P
   },
-): TypedOperation<I, O, N> & { readonly library?: { readonly positionals: P } } {
-  const inputSchema = toJsonSchema(definition.input)
+): TypedOperation<I, O, N> & { readonly positionals: P } {
+  const { cli, input = closed({}) as unknown as I, rest } = definition
+  const inputSchema = toJsonSchema(input)
   if (inputSchema.type !== 'object' || inputSchema.additionalProperties !== false)
     throw new Error(`${definition.name}: input must be an object that rejects unknown keys`)
   checkVocabulary(inputSchema, definition.name)
+  const pathKeys = [...(rest?.route.matchAll(/\{(\w+)\}/g) ?? [])].map(([, key]) => key)
+  const positionals = definition.positionals ?? (pathKeys as unknown as P)
   return {
     ...definition,
+    input,
+    positionals,
+    cli: cli && { positionals, ...cli },
     errors: [...new Set([...(definition.errors ?? []), ...commonErrors])],
     examples: definition.examples ?? [],
     maxBodyBytes: definition.maxBodyBytes ?? mebibyte,
     inputSchema,
     outputSchema: toJsonSchema(definition.output),
-    parse(input) {
-      const parsed = parse(definition.input, input)
-      definition.check?.(parsed, Object(input))
+    parse(given) {
+      const parsed = parse(input, given)
+      definition.check?.(parsed, Object(given))
       return parsed
     },
   }

@@ -60,7 +60,7 @@ export const listOutbox = defineOperation({
     'Lists the queued messages that wait (until the user writes, or the pace allows it), in the order in which they will be sent, and the messages that wait for a person\'s approval. Messages that were sent, expired or cancelled are in the history; for a week you can also get their status by the outbox_id. A key without the right "outbox" gets only the messages that it sent itself.',
   input: OutboxFilter,
   output: Entries,
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   examples: [{ summary: 'One message waits', output: [exampleEntry] }],
   rest: { route: 'GET /outbox', tag: 'messages' },
   cli: {
@@ -99,10 +99,9 @@ export const getOutbox = defineOperation({
     'Gets a queued send by the outbox_id that send answered with, up to a week after the call. `ended` means that no part of it waits any more; `parts` gives the status of each part.',
   input: OneEntry,
   output: OutboxEntry,
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
   rest: { route: 'GET /outbox/{id}', tag: 'messages' },
-  library: { positionals: ['id'] },
   run: ({ outbox }, { id }, { by }) => outbox.get(by, id),
 })
 
@@ -115,19 +114,17 @@ export const cancelOutbox = defineOperation({
     'Cancels a queued send: parts that wait will not be sent. History shows them as refused, with the reason_code cancelled, or declined if the send waited for approval. Parts that were sent already, or are being sent now, stay as they are.',
   input: OneEntry,
   output: Cancelled,
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   examples: [
     { summary: 'Cancelled', input: { id: '12' }, output: { success: true, outbox_id: '12', cancelled: 1 } },
   ],
   rest: { route: 'DELETE /outbox/{id}', tag: 'messages' },
   cli: {
     path: ['outbox', 'cancel'],
-    positionals: ['id'],
     many: ids,
     help: { id: 'Id of the queued send, as svc outbox and svc send show it.' },
     examples: [['svc outbox cancel 12 13', 'By their ids']],
   },
-  library: { positionals: ['id'] },
   findAuditDetails: findDecided,
   run: ({ outbox }, { id }, { by }) => outbox.cancel(by, id),
 })
@@ -142,9 +139,7 @@ export const listApprovals = defineOperation({
   right: 'approve',
   description:
     'Lists the messages that agents want to send and nobody has approved: svc was started with --confirm-send, and the client cannot ask its user, or the question was closed without an answer. Also what a key proposed that has only the right draft, and what an ended key had queued. Each waits up to 24 hours.',
-  input: closed({}),
   output: Entries,
-  errors: ['store_unavailable'],
   cli: {
     path: ['approvals'],
     examples: [['svc approvals', 'Messages that wait for you, oldest first']],
@@ -176,13 +171,11 @@ export const approveOutbox = defineOperation({
     'quota_exhausted',
     'text_too_long',
     'rate_limited',
-    'store_unavailable',
   ],
   examples: [{ summary: 'It was sent', input: { id: '12' }, output: exampleEnded }],
   rest: { route: 'POST /outbox/{id}/approve', tag: 'messages' },
   cli: {
     path: ['approvals', 'yes'],
-    positionals: ['id'],
     many: { ...ids, without: 'text' },
     help: approvalId,
     examples: [
@@ -190,7 +183,6 @@ export const approveOutbox = defineOperation({
       ['svc approvals yes 12 --text "It was shipped."', 'With another text'],
     ],
   },
-  library: { positionals: ['id'] },
   findAuditDetails: findDecided,
   run: ({ outbox }, { id, text }, { by }) => outbox.approve(by, id, text),
 })
@@ -204,7 +196,7 @@ export const declineOutbox = defineOperation({
   description: 'Declines a message that waits for approval. It is never sent, and the agent can see that.',
   input: OneEntry,
   output: Cancelled,
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   cli: {
     path: ['approvals', 'no'],
     positionals: ['id'],

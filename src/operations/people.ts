@@ -25,7 +25,6 @@ export const forgetUser = defineOperation({
     ),
   }),
   output: Forgotten,
-  errors: ['store_unavailable'],
   examples: [
     {
       summary: 'A user with one queued send',
@@ -45,7 +44,6 @@ export const forgetUser = defineOperation({
   rest: { route: 'POST /forget', tag: 'messages' },
   cli: {
     path: ['forget'],
-    positionals: ['user'],
     async question({ events, people }, { user: given }) {
       const { user = '' } = await events.resolveFilter({ user: String(given) })
       const agents = await people.listOwned(user)
@@ -55,6 +53,6 @@ export const forgetUser = defineOperation({
     addsExamples: true,
     examples: [['svc forget Mum', 'The same by name; it asks first']],
   },
-  library: { positionals: ['user'] },
+  positionals: ['user'],
   run: ({ people }, { user, rewrite }) => people.forget(user, rewrite),
 })

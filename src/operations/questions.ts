@@ -144,7 +144,7 @@ export const addQuestion = defineOperation({
   errors,
   examples: [{ summary: 'Yes or no', input: exampleInput, output: exampleOpen }],
   rest: { route: 'POST /questions', tag: 'messages' },
-  library: { positionals: ['to', 'text'] },
+  positionals: ['to', 'text'],
   check,
   furtherRights,
   run: ({ asks }, { timeout = 600, ...request }, call) => asks.ask({ ...request, timeout }, call),
@@ -162,10 +162,9 @@ export const getQuestion = defineOperation({
     wait: optional(between(0, longestWaitSeconds, 'Seconds to wait for the choice.', { default: 0 })),
   }),
   output: UserQuestion,
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   examples: [{ summary: 'The person chose', input: { id: 7, wait: 60 }, output: exampleAnswered }],
   rest: { route: 'GET /questions/{id}', tag: 'messages' },
-  library: { positionals: ['id'] },
   run: ({ asks }, { id, wait = 0 }, call) => asks.wait(id, waitOf(call, wait) * 1000, call),
 })
 
@@ -178,9 +177,8 @@ export const cancelQuestion = defineOperation({
     'Ends a question of this caller. A later answer counts for nothing. If it still waits to be sent, it is not sent. One that is over stays as it is.',
   input: closed(One),
   output: UserQuestion,
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   examples: [{ summary: 'Take it back', input: { id: 7 }, output: { ...over, state: 'cancelled' } }],
   rest: { route: 'DELETE /questions/{id}', tag: 'messages' },
-  library: { positionals: ['id'] },
   run: ({ asks }, { id }, { by }) => asks.cancel(id, by),
 })

@@ -25,7 +25,6 @@ export const beginReading = defineOperation({
     'A new consumer starts after that row, or after the newest message that any consumer got. A known consumer keeps its position.',
   input: closed({ consumer: Consumer(), after }),
   output: Type.Object({ success: flag('True.') }),
-  errors: ['store_unavailable'],
   async run({ inbox }, { consumer, after }) {
     await inbox.begin(consumer, { after })
     return { success: true }
@@ -54,7 +53,7 @@ export const describeInbox = defineOperation({
     count: optional(between(1, 1000, 'Count waiting messages up to this number. Without it: do not count.')),
   }),
   output: Type.Unsafe<InboxState>({ type: 'object' }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   async run({ accounts, inbox, people }, { consumer = 'default', after, session, count }) {
     const erasures = await people.countErasures()
     const waiting = count ? await inbox.countWaiting({ consumer, after, session }, count) : 0
@@ -85,7 +84,7 @@ export const followMessages = defineOperation({
     known,
   }),
   output: Type.Unsafe<FollowedMessages>({ type: 'object' }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   async run(gateway, { consumer, after, known = false, session: name }): Promise<FollowedMessages> {
     const { inbox } = gateway
     const session = name && known ? await resolveSessionName(gateway, name) : name
@@ -112,7 +111,7 @@ export const openMessages = defineOperation({
     'Messages one by one, from the position of a consumer. Each stays open until the caller settles it. Any number may be open.',
   input: closed({ consumer: Consumer(), session, known }),
   output: Type.Unsafe<OpenMessages>({ type: 'object' }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   async run(gateway, { consumer, known = false, session: name }): Promise<OpenMessages> {
     const session = name && known ? await resolveSessionName(gateway, name) : name
     await gateway.inbox.begin(consumer, { atEnd: true })

@@ -47,7 +47,7 @@ A message of an answer that may not have reached you comes again, marked \`redel
     description:
       'New messages, oldest first, at most 4 MiB: the rest comes with the next call. Empty if none came in time.',
   }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   rest: { answerHeaders: reportSilent },
   cli: {
     path: ['recv'],

@@ -16,7 +16,7 @@ export const renameSession = defineTool({
     new_name: name('1 to 64 letters of any script, digits, ".", "_", "-", no leading dot.'),
   }),
   output: Type.Object({ success: Type.Boolean(), old_name: Type.String(), new_name: Type.String() }),
-  errors: ['session_not_found', 'session_exists', 'store_unavailable'],
+  errors: ['session_not_found', 'session_exists'],
   cli: {
     path: ['sessions', 'rename'],
     positionals: ['old_name', 'new_name'],

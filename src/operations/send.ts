@@ -162,7 +162,6 @@ WeChat allows a bot only to answer: the user must have written first, and about 
     'forbidden',
     'upstream_error',
     'upstream_timeout',
-    'store_unavailable',
   ],
   cli: {
     path: ['send'],

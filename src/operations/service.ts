@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import { Health } from '../gateway/health.ts'
 import { errorCodes } from '../model/error.ts'
 import { Nodes } from '../model/nodes.ts'
-import { closed, oneOf, text } from '../model/shapes.ts'
+import { oneOf, text } from '../model/shapes.ts'
 import { defineOperation, describeFor } from './operation.ts'
 import { mayCall } from './rights.ts'
 import { tools } from './tools.ts'
@@ -14,7 +14,6 @@ export const health = defineOperation({
   effect: 'read',
   right: 'health',
   description: '200 while the service works; 503 with the same body while the message store fails.',
-  input: closed({}),
   output: Health,
   rest: {
     route: 'GET /healthz',
@@ -33,7 +32,6 @@ export const ready = defineOperation({
   right: 'health',
   description:
     'Tells a load balancer whether to send calls here: the health, with 503 also while the process was asked to stop and still answers.',
-  input: closed({}),
   output: Health,
   rest: {
     route: 'GET /readyz',
@@ -91,7 +89,6 @@ export const metrics = defineOperation({
   right: 'metrics',
   description:
     'Counters of the service since its start, and its current state, as text in the Prometheus format.',
-  input: closed({}),
   output: Type.String(),
   rest: { route: 'GET /metrics', tag: 'service', isHidden: true, answerKind: 'prometheus' },
   run: ({ metrics }) => metrics.text(),
@@ -104,9 +101,7 @@ export const listNodes = defineOperation({
   right: 'metrics',
   description:
     'Lists the processes that share a store on PostgreSQL, with the sessions that each one polls, and how the database is replicated. The list is empty if the store is in a data directory.',
-  input: closed({}),
   output: Nodes,
-  errors: ['store_unavailable'],
   examples: [{ summary: 'Two nodes', output: exampleNodes }],
   rest: { route: 'GET /nodes', tag: 'service' },
   cli: {
@@ -125,7 +120,6 @@ export const listTools = defineOperation({
   right: 'tools',
   description:
     'All tools that the caller may call, with their schemas and error codes: enough to build a client from.',
-  input: closed({}),
   output: Type.Array(
     Type.Object({
       name: Type.String(),

@@ -1,6 +1,5 @@
 import { Type } from '@sinclair/typebox'
 import { Session } from '../model/session.ts'
-import { closed } from '../model/shapes.ts'
 import { exampleSession } from './example-values.ts'
 import { defineTool } from './operation.ts'
 
@@ -13,7 +12,6 @@ export const sessions = defineTool({
   description: `Lists the WeChat (Weixin, 微信) bot accounts, called sessions, with their status. Call it to see whether any account is connected (logged in), and when send fails with \`not_connected\` or \`session_expired\`.
 
 \`expired\`: WeChat no longer accepts the login; log the same session in again. \`lapsed\`: WeChat answers but may bring no messages any more. \`muted_since\`: WeChat may have muted the account: it takes what is sent, but users do not see it.`,
-  input: closed({}),
   output: Type.Array(Session, { description: 'All sessions, including the default session.' }),
   cli: { path: ['sessions'] },
   examples: [{ summary: 'One connected session', input: {}, output: [exampleSession] }],

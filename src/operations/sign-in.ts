@@ -16,12 +16,10 @@ export const createPanelLink = defineOperation({
   effect: 'write',
   right: 'keys',
   description: 'The link signs a browser in as the owner, once, within 15 minutes. The next one replaces it.',
-  input: closed({}),
   output: Type.Object({
     path: text('Path and query, for the address of the panel.'),
     expires_at: integer('Unix milliseconds.'),
   }),
-  errors: ['store_unavailable'],
   async run({ clock, signIns }) {
     const code = randomBytes(24).toString('base64url')
     const expires_at = clock.now() + linkLifetimeMs

@@ -1,7 +1,7 @@
 /** `status`: the state of the service for the panel. `health` contains what any caller may know. */
 import { Type } from '@sinclair/typebox'
 import { ServiceFacts } from '../model/service.ts'
-import { closed, flag, integer, oneOf, optional } from '../model/shapes.ts'
+import { flag, integer, oneOf, optional } from '../model/shapes.ts'
 import { defineOperation } from './operation.ts'
 
 /**
@@ -14,7 +14,6 @@ export const status = defineOperation({
   right: 'sessions',
   description:
     'Version, accounts, which process polls, whether the store works, and the paths of files. Takes no lock.',
-  input: closed({}),
   output: Type.Object({
     ...ServiceFacts.properties,
     connected: flag('Whether any session is connected.'),

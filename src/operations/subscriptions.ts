@@ -32,7 +32,7 @@ export const subscribeEvents = defineOperation({
     ttl_ms: optional(Type.Union([Type.Number(), Type.Null()])),
   }),
   output: Type.Unsafe<SubscriptionState>({ type: 'object' }),
-  errors: ['session_not_found', 'rate_limited', 'store_unavailable'],
+  errors: ['session_not_found', 'rate_limited'],
   furtherRights: ({ type }) => ['events', ...rightsForTypes([type])],
   run: ({ subscriptions }, input, { by, signal }) => subscriptions.subscribe(by, input, signal),
 })
@@ -46,6 +46,6 @@ export const unsubscribeEvents = defineOperation({
   description: 'For the MCP door. Nothing more is delivered.',
   input: NameInput,
   output: Type.Object({ id: Type.String() }),
-  errors: ['not_found', 'store_unavailable'],
+  errors: ['not_found'],
   run: ({ subscriptions }, input, { by }) => subscriptions.unsubscribe(by, input),
 })

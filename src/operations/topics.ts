@@ -9,7 +9,6 @@ import { defineOperation } from './operation.ts'
 
 const topic = bounded(64, 'Name of a topic.', { examples: ['home'] })
 const TopicInput = closed({ topic })
-const errors = ['not_found', 'store_unavailable'] as const
 
 const exampleTopic = {
   name: 'home',
@@ -57,9 +56,7 @@ export const listTopics = defineOperation({
   right: 'topics',
   description:
     'Lists the topics by name: for whom each is, how it notifies, and how many notices wait. Secrets are not shown.',
-  input: closed({}),
   output: Type.Array(Topic),
-  errors: ['store_unavailable'],
   examples: [{ summary: 'One topic', output: [exampleTopic] }],
   rest: { route: 'GET /topics', tag: 'topics' },
   cli: { path: ['topic'], alias: 'list', examples: [['svc topic', 'Every topic']] },
@@ -79,14 +76,7 @@ export const addTopic = defineOperation({
     'Makes a topic. What programs send to it reaches each of its people on WeChat, as far as WeChat allows answers; the rest waits. Make a key that may only notify it for each program.',
   input: NewTopicInput,
   output: Topic,
-  errors: [
-    'not_connected',
-    'session_not_found',
-    'session_expired',
-    'window_closed',
-    'forbidden',
-    'store_unavailable',
-  ],
+  errors: ['not_connected', 'session_not_found', 'session_expired', 'window_closed', 'forbidden'],
   examples: [
     {
       summary: 'For two people, quiet at night',
@@ -98,7 +88,6 @@ export const addTopic = defineOperation({
   rest: { route: 'POST /topics', tag: 'topics' },
   cli: {
     path: ['topic', 'add'],
-    positionals: ['name'],
     names: { keep_seconds: 'expires', priorities: 'severity' },
     help: {
       keep_seconds:
@@ -120,7 +109,7 @@ export const addTopic = defineOperation({
       ],
     ],
   },
-  library: { positionals: ['name'] },
+  positionals: ['name'],
   run({ topics }, input, { by, local }) {
     rejectPrivate(input.attach_private, local)
     return topics.add(by, input)
@@ -136,15 +125,13 @@ export const showTopic = defineOperation({
     'Shows a topic with the notices that wait: for whom and why each waits, and until when, as far as that is known.',
   input: TopicInput,
   output: TopicState,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'One waits', input: { topic: 'home' }, output: exampleState }],
   rest: { route: 'GET /topics/{topic}', tag: 'topics' },
   cli: {
     path: ['topic', 'show'],
-    positionals: ['topic'],
     examples: [['svc topic show home', 'What waits, and why']],
   },
-  library: { positionals: ['topic'] },
   run: ({ topics }, input, { by }) => topics.show(by, input.topic),
 })
 
@@ -165,7 +152,6 @@ export const changeTopic = defineOperation({
     'session_expired',
     'window_closed',
     'forbidden',
-    'store_unavailable',
   ],
   examples: [
     {
@@ -183,7 +169,6 @@ export const changeTopic = defineOperation({
   rest: { route: 'PUT /topics/{topic}', tag: 'topics' },
   cli: {
     path: ['topic', 'change'],
-    positionals: ['topic'],
     names: addTopic.cli!.names!,
     help: addTopic.cli!.help!,
     examples: [
@@ -193,7 +178,6 @@ export const changeTopic = defineOperation({
       ['svc topic change home --user Dad --quiet 22:00-06:00', 'Quiet hours of Dad alone'],
     ],
   },
-  library: { positionals: ['topic'] },
   run({ topics }, input, { by, local }) {
     rejectPrivate(input.attach_private, local)
     return topics.change(by, input)
@@ -209,16 +193,14 @@ export const removeTopic = defineOperation({
   description: 'Removes a topic. What waits in it is not sent, and senders get not_found.',
   input: TopicInput,
   output: Topic,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'Removed', input: { topic: 'home' }, output: exampleTopic }],
   rest: { route: 'DELETE /topics/{topic}', tag: 'topics' },
   cli: {
     path: ['topic', 'remove'],
-    positionals: ['topic'],
     question: async (_gateway, { topic }) => `Remove the topic ${topic}, with what waits in it?`,
     examples: [['svc topic remove home', 'Asks first at a terminal']],
   },
-  library: { positionals: ['topic'] },
   run: ({ topics }, input, { by }) => topics.remove(by, input.topic),
 })
 
@@ -255,7 +237,7 @@ export const notify = defineOperation({
     resolved: optional(Type.Boolean({ description: 'What was said under this fingerprint is over.' })),
   }),
   output: AcceptedNotice,
-  errors: ['not_found', 'payload_too_large', 'store_unavailable'],
+  errors: ['not_found', 'payload_too_large'],
   examples: [
     {
       summary: 'A backup failed',
@@ -270,7 +252,6 @@ export const notify = defineOperation({
   ],
   cli: {
     path: ['notify'],
-    positionals: ['topic', 'text'],
     names: { file_path: 'file', tags: 'tag' },
     stdin: 'text',
     stdinUnless: ['title', 'file_path'],
@@ -289,7 +270,7 @@ export const notify = defineOperation({
       ['df -h | svc notify home - --priority low', 'The output of another program, with the next digest'],
     ],
   },
-  library: { positionals: ['topic', 'text'] },
+  positionals: ['topic', 'text'],
   async run({ topics }, { file_path, priority: urgency, text = '', topic, ...said }, call) {
     const { name, priorities } = await topics.find(call.by, topic)
     const { priority = 'default', unknown } = readPriority(urgency, priorities)

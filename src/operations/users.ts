@@ -26,7 +26,7 @@ export const listUsers = defineOperation({
     'Lists the users who have written to the bot since its login, latest first: how many answers are left and until when, and the name that people gave. WeChat lets a bot answer about 10 times within about 24 hours after a user wrote.',
   input: closed({ ...UserFilter.properties, ...pageInput('users') }),
   output: Type.Array(KnownUser, { description: 'The users, latest writer first.' }),
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   examples: [{ summary: 'One user', output: [exampleKnown] }],
   rest: { route: 'GET /users', tag: 'messages', answerHeaders: linkNext },
   cli: {
@@ -48,12 +48,11 @@ export const nameUser = defineOperation({
     'Gives a user a name, which is shown with the messages of the user. `send` and `history` accept it in place of the id, if only one user has it. It is kept when the session is logged out. Users of two sessions may have the same name: `namesakes` then lists the others. For people and their programs: agents can read names over MCP but cannot set them.',
   input: NameRequest,
   output: NamedUser,
-  errors: ['not_found', 'session_not_found', 'store_unavailable'],
+  errors: ['not_found', 'session_not_found'],
   examples: [{ summary: 'Named', input: { user_id: exampleUser, name: 'Mum' }, output: exampleKnown }],
   rest: { route: 'PUT /users/{user_id}/name', tag: 'messages' },
   cli: {
     path: ['users', 'name'],
-    positionals: ['user_id', 'name'],
     optionalPositionals: ['name'],
     short: { session: 's' },
     names: { user_id: 'user' },
@@ -62,6 +61,6 @@ export const nameUser = defineOperation({
       ['svc users name Mum --clear', 'Show the id again'],
     ],
   },
-  library: { positionals: ['user_id', 'name'] },
+  positionals: ['user_id', 'name'],
   run: ({ users }, request) => users.name(request),
 })

@@ -18,7 +18,6 @@ import { EventPosition } from './schema.ts'
 
 const id = 'wh_3f1c9a0b2d4e6f80'
 const WebhookInput = closed({ id: bounded(64, 'The id of a webhook.', { examples: [id] }) })
-const errors = ['not_found', 'store_unavailable'] as const
 
 const exampleEndpoint = {
   id,
@@ -37,7 +36,6 @@ const exampleAdded = { ...exampleEndpoint, secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILP
 /** Returns the command of an operation on one endpoint. @param does what the example does */
 const endpointCommand = (word: string, does: string): CommandShape => ({
   path: ['webhook', word],
-  positionals: ['id'],
   many: { form: /^wh_/ },
   help: { id: 'Id of the webhook, as svc webhook shows it.' },
   examples: [[`svc webhook ${word} ${id}`, does]],
@@ -50,9 +48,7 @@ export const listWebhooks = defineOperation({
   right: 'webhooks',
   description:
     'Lists the endpoints that events are delivered to, oldest first, with the state of each. The process that receives messages also delivers. Secrets are not shown. A key gets only those that it added.',
-  input: closed({}),
   output: Type.Array(WebhookEndpoint),
-  errors: ['store_unavailable'],
   examples: [{ summary: 'One endpoint', output: [exampleEndpoint] }],
   rest: { route: 'GET /webhooks', tag: 'webhooks' },
   cli: {
@@ -74,7 +70,7 @@ export const addWebhook = defineOperation({
     'Adds an endpoint: events from now on are POSTed to the address. They are signed according to Standard Webhooks 1.0.0 with the secret of the answer; only this answer contains it. Each event is delivered at least once, in order within a conversation; a repeated event has the same header webhook-id. Only 2xx counts as delivered; otherwise svc tries again later. Addresses in private networks need svc webhook add --allow-private on the command line.',
   input: NewWebhookInput,
   output: AddedWebhook,
-  errors: ['session_not_found', 'store_unavailable'],
+  errors: ['session_not_found'],
   examples: [
     {
       summary: 'Messages alone',
@@ -123,11 +119,10 @@ export const getWebhook = defineOperation({
     'Shows an endpoint: its status, the events that it gets, how many deliveries succeeded and failed, since when it fails, and why.',
   input: WebhookInput,
   output: WebhookEndpoint,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'One endpoint', input: { id }, output: exampleEndpoint }],
   rest: { route: 'GET /webhooks/{id}', tag: 'webhooks' },
   cli: endpointCommand('show', 'Whether it works; if not, since when and why'),
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.get(by, id),
 })
 
@@ -140,7 +135,7 @@ export const listWebhookDeliveries = defineOperation({
     'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up.',
   input: closed({ ...WebhookInput.properties, ...WebhookLogQuery.properties }),
   output: Type.Array(WebhookDelivery),
-  errors,
+  errors: ['not_found'],
   examples: [
     {
       summary: 'Two attempts',
@@ -178,7 +173,6 @@ export const listWebhookDeliveries = defineOperation({
     defaults: { limit: 20 },
     examples: [[`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up']],
   },
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id, ...query }, { by }) => webhooks.listAttempts(by, id, query),
 })
 
@@ -190,11 +184,10 @@ export const removeWebhook = defineOperation({
   description: 'Removes an endpoint and its log. Events that were not delivered yet are dropped.',
   input: WebhookInput,
   output: Type.Object({ success: flag('True.'), id: Type.String() }),
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'Removed', input: { id }, output: { success: true, id } }],
   rest: { route: 'DELETE /webhooks/{id}', tag: 'webhooks' },
   cli: endpointCommand('remove', 'Also removes its log'),
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.remove(by, id),
 })
 
@@ -206,14 +199,13 @@ export const testWebhook = defineOperation({
   description: 'Delivers an event of type webhook.test now, and answers with the result within 20 seconds.',
   input: WebhookInput,
   output: WebhookTest,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'It works', input: { id }, output: { success: true, status: 200, took_ms: 41 } }],
   rest: { route: 'POST /webhooks/{id}/test', tag: 'webhooks' },
   cli: {
     ...endpointCommand('test', 'Whether the receiver answers'),
     about: 'The exit status is 1 if it failed.',
   },
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by, signal }) => webhooks.sendTest(by, id, signal),
 })
 
@@ -226,11 +218,10 @@ export const pauseWebhook = defineOperation({
     'Stops deliveries to an endpoint until it is resumed. Events that happen in the meantime wait.',
   input: WebhookInput,
   output: WebhookEndpoint,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
   rest: { route: 'POST /webhooks/{id}/pause', tag: 'webhooks' },
   cli: endpointCommand('pause', 'Later events wait'),
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.pause(by, id),
 })
 
@@ -243,11 +234,10 @@ export const resumeWebhook = defineOperation({
     'Resumes deliveries to an endpoint that was paused, or that svc has switched off, with the first event that was not delivered. If an endpoint fails, svc tries it immediately.',
   input: WebhookInput,
   output: WebhookEndpoint,
-  errors: [...errors, 'forbidden'],
+  errors: ['not_found', 'forbidden'],
   examples: [{ summary: 'As it is now', input: { id }, output: exampleEndpoint }],
   rest: { route: 'POST /webhooks/{id}/resume', tag: 'webhooks' },
   cli: endpointCommand('resume', 'Deliver what waits, then new events'),
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.resume(by, id),
 })
 
@@ -260,11 +250,10 @@ export const rotateWebhook = defineOperation({
     'Makes a new secret for an endpoint. Only this answer contains it. For 24 hours, deliveries are also signed with the old secret.',
   input: WebhookInput,
   output: AddedWebhook,
-  errors,
+  errors: ['not_found'],
   examples: [{ summary: 'The new secret', input: { id }, output: exampleAdded }],
   rest: { route: 'POST /webhooks/{id}/rotate', tag: 'webhooks' },
   cli: endpointCommand('rotate', 'Make a new secret; it is shown once'),
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id }, { by }) => webhooks.rotate(by, id),
 })
 
@@ -283,7 +272,7 @@ export const replayWebhook = defineOperation({
     dry_run: optional(flag('Only count the events that would be delivered again.')),
   }),
   output: ReplayedWebhook,
-  errors,
+  errors: ['not_found'],
   examples: [
     {
       summary: 'From a time on',
@@ -306,6 +295,5 @@ export const replayWebhook = defineOperation({
       [`svc webhook replay ${id} --from 1h`, 'Deliver the events of the last hour again'],
     ],
   },
-  library: { positionals: ['id'] },
   run: ({ webhooks }, { id, from, dry_run }, { by }) => webhooks.replay(by, id, { ...from, dry_run }),
 })

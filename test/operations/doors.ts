@@ -196,7 +196,7 @@ export async function libraryDoor(folder: string): Promise<Door> {
     // `sessions` takes the options of a call alone.
     ignores: ({ name }) => name === 'sessions',
     async call(operation, input) {
-      const placed = operation.library?.positionals ?? []
+      const placed = operation.positionals ?? []
       const others = Object.entries(input).filter(([key]) => !placed.includes(key))
       const given = placed.map(key => input[key])
       if (others.length > 0) given.push(Object.fromEntries(others))
