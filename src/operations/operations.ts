@@ -1,45 +1,14 @@
 /** Lists of the operations: all of them, and those of single doors. */
-import {
-  cancelLogin,
-  followLogin,
-  forgetLogin,
-  giveLoginCode,
-  listAccounts,
-  logoutAccount,
-  renameAccount,
-  startLogin,
-} from './accounts.ts'
-import {
-  answerAgentQuestion,
-  injectAgentTurn,
-  listAgentQuestions,
-  listAgents,
-  listAgentTurns,
-  stopAgentTurn,
-  workAsAgent,
-} from './agents.ts'
+import * as accounts from './accounts.ts'
+import * as agents from './agents.ts'
 import { listAudit } from './audit.ts'
 import { getBackups, makeBackup } from './backups.ts'
 import { checkSessions } from './check.ts'
 import { listConsumers, removeConsumer } from './consumers.ts'
-import {
-  countMessages,
-  getConversation,
-  listConversations,
-  listMessages,
-  markRead,
-  markUnread,
-} from './conversations.ts'
+import * as conversations from './conversations.ts'
 import { followChanges, followEvents, linkEvents } from './events.ts'
 import { exportMessages } from './export.ts'
-import {
-  addInvitation,
-  giveInvitedCode,
-  joinByInvitation,
-  listInvitations,
-  lookAtInvitation,
-  revokeInvitation,
-} from './invitations.ts'
+import * as invitations from './invitations.ts'
 import { addKey, getKey, listKeys, me, revokeKey, rotateKey } from './keys.ts'
 import { logout } from './logout.ts'
 import { getMedia, getWaitingFile, uploadMedia } from './media.ts'
@@ -61,18 +30,7 @@ import { tools } from './tools.ts'
 import { addTopic, changeTopic, listTopics, notify, removeTopic, showTopic } from './topics.ts'
 import { showTyping } from './typing.ts'
 import { listUsers, nameUser } from './users.ts'
-import {
-  addWebhook,
-  getWebhook,
-  listWebhookDeliveries,
-  listWebhooks,
-  pauseWebhook,
-  removeWebhook,
-  replayWebhook,
-  resumeWebhook,
-  rotateWebhook,
-  testWebhook,
-} from './webhooks.ts'
+import * as webhooks from './webhooks.ts'
 
 /** Operations for messages that wait to be sent. Also part of `operationsBesideMcp`. */
 const outboxOperations = [listOutbox, getOutbox, cancelOutbox] as const
@@ -83,31 +41,35 @@ const messageOperations = [...outboxOperations, approveOutbox, listUsers, nameUs
 const questionOperations = [addQuestion, getQuestion, cancelQuestion] as const
 
 const webhookOperations = [
-  listWebhooks,
-  addWebhook,
-  getWebhook,
-  listWebhookDeliveries,
-  removeWebhook,
-  testWebhook,
-  pauseWebhook,
-  resumeWebhook,
-  rotateWebhook,
-  replayWebhook,
+  webhooks.listWebhooks,
+  webhooks.addWebhook,
+  webhooks.getWebhook,
+  webhooks.listWebhookDeliveries,
+  webhooks.removeWebhook,
+  webhooks.testWebhook,
+  webhooks.pauseWebhook,
+  webhooks.resumeWebhook,
+  webhooks.rotateWebhook,
+  webhooks.replayWebhook,
 ] as const
 
 const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
 
-const invitationOperations = [listInvitations, addInvitation, revokeInvitation] as const
+const invitationOperations = [
+  invitations.listInvitations,
+  invitations.addInvitation,
+  invitations.revokeInvitation,
+] as const
 
 const topicOperations = [listTopics, addTopic, showTopic, changeTopic, removeTopic] as const
 
 const agentOperations = [
-  listAgents,
-  listAgentTurns,
-  stopAgentTurn,
-  injectAgentTurn,
-  listAgentQuestions,
-  answerAgentQuestion,
+  agents.listAgents,
+  agents.listAgentTurns,
+  agents.stopAgentTurn,
+  agents.injectAgentTurn,
+  agents.listAgentQuestions,
+  agents.answerAgentQuestion,
 ] as const
 
 const mediaOperations = [uploadMedia, getMedia] as const
@@ -131,11 +93,11 @@ export const operationsBesideMcp: readonly Operation[] = [
 export const panelOperations = {
   panel: [status],
   accounts: [
-    listAccounts,
-    startLogin,
-    followLogin,
-    giveLoginCode,
-    cancelLogin,
+    accounts.listAccounts,
+    accounts.startLogin,
+    accounts.followLogin,
+    accounts.giveLoginCode,
+    accounts.cancelLogin,
     checkSessions,
     logout,
     renameSession,
@@ -143,11 +105,11 @@ export const panelOperations = {
     ...invitationOperations,
   ],
   messages: [
-    listConversations,
-    markRead,
-    markUnread,
-    listMessages,
-    countMessages,
+    conversations.listConversations,
+    conversations.markRead,
+    conversations.markUnread,
+    conversations.listMessages,
+    conversations.countMessages,
     send,
     ...messageOperations,
   ],
@@ -160,21 +122,21 @@ export const panelOperations = {
 
 /** Operations that doors call for their own needs. No caller can call them by name. */
 const doorOperations = [
-  getConversation,
+  conversations.getConversation,
   beginReading,
   describeInbox,
   followMessages,
   followChanges,
   foreseeSend,
-  forgetLogin,
+  accounts.forgetLogin,
   openMessages,
-  workAsAgent,
+  agents.workAsAgent,
   createPanelLink,
   signIn,
   signOut,
-  lookAtInvitation,
-  joinByInvitation,
-  giveInvitedCode,
+  invitations.lookAtInvitation,
+  invitations.joinByInvitation,
+  invitations.giveInvitedCode,
   subscribeEvents,
   unsubscribeEvents,
   acceptNotices,
@@ -206,7 +168,7 @@ export const operations: readonly Operation[] = [
     removeConsumer,
     ...doorOperations,
     ...Object.values(panelOperations).flat(),
-    logoutAccount,
-    renameAccount,
+    accounts.logoutAccount,
+    accounts.renameAccount,
   ]),
 ]
