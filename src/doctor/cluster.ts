@@ -1,5 +1,5 @@
 /** Checks a store on PostgreSQL: the database, its standbys, and the nodes that share it. */
-import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
+import { type Finding, type Found, finding, listFindings } from '../inspect/finding.ts'
 import { SvcError } from '../model/error.ts'
 import type { Replication } from '../model/nodes.ts'
 import { formatBytes, formatCount, formatDuration, formatList } from '../platform/format.ts'
@@ -24,69 +24,62 @@ const unindexedWarn = 20_000
 const unconfirmedWarn = 5000
 
 /** Reports the state of the cluster; nothing if the store is in a data directory. */
-export function examineCluster(context: DoctorContext, reading: ClusterReading): Finding[] {
-  if ('error' in reading) return [describeFailure(reading.error)]
+export function examineCluster(context: DoctorContext, reading: ClusterReading): Found {
+  if ('error' in reading) return describeFailure(reading.error)
   const { state } = reading
-  if (!state) return []
+  if (!state) return undefined
   const found = [
-    ...checkServer(state),
-    ...checkClock(state),
+    checkServer(state),
+    checkClock(state),
     checkConnections(state),
-    ...state.transactions.map(describeTransaction),
+    state.transactions.map(describeTransaction),
   ]
   const { faults, tables } = state
   if (faults.length > 0) return found
-  if (!tables) return [...found, noteFinding('tables', 'there are no tables of svc yet', 'svc openapi')]
-  return [
-    ...found,
-    ...checkReplication(tables.replication),
-    ...checkNodes(tables, context),
-    ...checkProgress(tables),
-  ]
+  if (!tables) return [found, finding.note('tables', 'there are no tables of svc yet', 'svc openapi')]
+  return [found, checkReplication(tables.replication), checkNodes(tables, context), checkProgress(tables)]
 }
 
 function describeFailure(error: unknown): Finding {
   const fix = error instanceof SvcError ? error.hint : 'Check the address in --store-url-file.'
-  return errorFinding('database', reasonOf(error), fix)
+  return finding.error('database', reasonOf(error), fix)
 }
 
-function checkServer({ address, faults, fullPageWrites, sizeBytes, version }: ClusterState): Finding[] {
-  const found = faults.map(({ check, fix, problem }) => errorFinding(check, problem, fix))
-  if (!fullPageWrites)
-    found.push(
-      warningFinding(
+function checkServer({ address, faults, fullPageWrites, sizeBytes, version }: ClusterState): Found {
+  const found = listFindings(
+    faults.map(({ check, fix, problem }) => finding.error(check, problem, fix)),
+    !fullPageWrites &&
+      finding.warning(
         'fsync',
         'full_page_writes is off: a crash may damage data, unless the file system writes whole pages',
         'Set full_page_writes = on.',
       ),
-    )
+  )
   return found.length > 0
     ? found
-    : [okFinding('database', `PostgreSQL ${version} at ${address}, ${formatBytes(sizeBytes)}`)]
+    : finding.ok('database', `PostgreSQL ${version} at ${address}, ${formatBytes(sizeBytes)}`)
 }
 
-function checkClock({ clockOffsetMs }: ClusterState): Finding[] {
+function checkClock({ clockOffsetMs }: ClusterState): Finding {
   const size = Math.abs(clockOffsetMs)
-  if (size < clockWarnMs) return [okFinding('clock', 'this clock agrees with the database’s')]
-  return [
-    warningFinding(
-      'clock',
-      `the clock of the database is ${formatDuration(size)} ${clockOffsetMs > 0 ? 'ahead of' : 'behind'} this machine’s`,
-      'Let all machines of the cluster follow one time server.',
-    ),
-  ]
+  if (size < clockWarnMs) return finding.ok('clock', 'this clock agrees with the database’s')
+  return finding.warning(
+    'clock',
+    `the clock of the database is ${formatDuration(size)} ${clockOffsetMs > 0 ? 'ahead of' : 'behind'} this machine’s`,
+    'Let all machines of the cluster follow one time server.',
+  )
 }
 
 function checkConnections({ connections, mostConnections }: ClusterState): Finding {
   const left = mostConnections - connections
   const what = `${connections} of ${mostConnections} connections of the database are used`
   return left < connectionsPerNode
-    ? warningFinding(
+    ? finding.warning(
         'connections',
         `${what}: too few are left for another node`,
         `Raise max_connections: a node takes up to ${connectionsPerNode}.`,
       )
-    : okFinding('connections', what)
+    : finding.ok('connections', what)
 }
 
 function describeTransaction(transaction: ClusterState['transactions'][number]): Finding {
@@ -95,19 +88,19 @@ function describeTransaction(transaction: ClusterState['transactions'][number]):
   const fix = `If it should not go on: SELECT pg_terminate_backend(${pid})`
   const age = ageMs === undefined ? '' : ` for ${formatDuration(ageMs)}`
   if (blocksMs !== undefined)
-    return errorFinding(
+    return finding.error(
       'blocked',
       `${who} has held a lock that others wait for, for ${formatDuration(blocksMs)}`,
       fix,
     )
-  return warningFinding(
+  return finding.warning(
     'transaction',
     `${who} has a transaction open${age}${state ? `, ${state}` : ''}: dead rows cannot be removed`,
     fix,
   )
 }
 
-function checkReplication({ can_read, standbys, synchronous_standby_names: names }: Replication): Finding[] {
+function checkReplication({ can_read, standbys, synchronous_standby_names: names }: Replication): Found {
   const listed = standbys.map(({ lag_ms, name, state, sync_state }) =>
     [
       name || 'a standby',
@@ -118,106 +111,96 @@ function checkReplication({ can_read, standbys, synchronous_standby_names: names
       .filter(part => part !== undefined)
       .join(' '),
   )
-  const found: Finding[] = []
-  if (names === '')
-    found.push(
-      warningFinding(
-        'synchronous',
-        'synchronous_standby_names is empty, so no commit waits for a standby: if the primary is lost, the last messages that svc confirmed are lost with it, and a send may be repeated',
-        'Name a standby in synchronous_standby_names. It is not needed if the storage itself is replicated synchronously, as some providers do.',
-      ),
-    )
-  else if (can_read && !standbys.some(({ sync_state }) => sync_state === 'sync' || sync_state === 'quorum'))
-    found.push(
-      errorFinding(
-        'synchronous',
-        `commits wait for a standby (${names}), and none is connected: svc can store nothing`,
-        'Start the standby again, or correct synchronous_standby_names.',
-      ),
-    )
-  else found.push(okFinding('synchronous', `commits wait for a standby: ${names}`))
-  const late = standbys.filter(({ lag_ms = 0 }) => lag_ms > lagWarnMs)
-  if (late.length > 0)
-    found.push(
-      warningFinding(
-        'standbys',
-        `a standby is late: ${formatList(listed)}`,
-        'Check its disk and its network; a failover to it loses what it lacks.',
-      ),
-    )
-  else if (listed.length > 0) found.push(okFinding('standbys', formatList(listed)))
-  if (!can_read)
-    found.push(
-      noteFinding(
+  const hasSynchronous = standbys.some(({ sync_state }) => sync_state === 'sync' || sync_state === 'quorum')
+  const isLate = standbys.some(({ lag_ms = 0 }) => lag_ms > lagWarnMs)
+  return [
+    names === ''
+      ? finding.warning(
+          'synchronous',
+          'synchronous_standby_names is empty, so no commit waits for a standby: if the primary is lost, the last messages that svc confirmed are lost with it, and a send may be repeated',
+          'Name a standby in synchronous_standby_names. It is not needed if the storage itself is replicated synchronously, as some providers do.',
+        )
+      : can_read && !hasSynchronous
+        ? finding.error(
+            'synchronous',
+            `commits wait for a standby (${names}), and none is connected: svc can store nothing`,
+            'Start the standby again, or correct synchronous_standby_names.',
+          )
+        : finding.ok('synchronous', `commits wait for a standby: ${names}`),
+    isLate
+      ? finding.warning(
+          'standbys',
+          `a standby is late: ${formatList(listed)}`,
+          'Check its disk and its network; a failover to it loses what it lacks.',
+        )
+      : listed.length > 0 && finding.ok('standbys', formatList(listed)),
+    !can_read &&
+      finding.note(
         'standbys',
         'the role of svc may not see how far standbys are',
         'GRANT pg_read_all_stats TO the role of svc, if doctor should see it.',
       ),
-    )
-  return found
+  ]
 }
 
-function checkNodes({ differences, nodes, unpolled }: Tables, context: DoctorContext): Finding[] {
+function checkNodes({ differences, nodes, unpolled }: Tables, context: DoctorContext): Found {
   const living = nodes.filter(({ lease_left_ms }) => lease_left_ms > 0)
   const polling = living.filter(({ polls }) => polls)
-  const found: Finding[] = polling.map(({ accounts, name, url, version }) =>
-    okFinding(
-      'node',
-      `${name} polls ${formatCount(accounts, 'session')}, svc ${version}${url === undefined ? '' : `, ${url}`}`,
-    ),
-  )
-  for (const { lease_left_ms, name } of nodes.filter(node => !living.includes(node)))
-    found.push(
-      warningFinding(
+  return [
+    polling.map(({ accounts, name, url, version }) =>
+      finding.ok(
         'node',
-        `${name} has not answered for ${formatDuration(-lease_left_ms)}: it died, or cannot reach the database`,
-        'Look at its log. The others poll its sessions, and soon forget it.',
+        `${name} polls ${formatCount(accounts, 'session')}, svc ${version}${url === undefined ? '' : `, ${url}`}`,
       ),
-    )
-  if (polling.length === 0)
-    found.push(describeIdle(context, { check: 'node', severity: 'error', what: 'no node polls' }))
-  else if (unpolled > 0)
-    found.push(
-      warningFinding(
-        'accounts',
-        `no node polls ${formatCount(unpolled, 'session')} at this moment`,
-        'After a change of nodes this takes up to ten seconds. If it lasts, read the logs of the nodes.',
+    ),
+    nodes
+      .filter(node => !living.includes(node))
+      .map(({ lease_left_ms, name }) =>
+        finding.warning(
+          'node',
+          `${name} has not answered for ${formatDuration(-lease_left_ms)}: it died, or cannot reach the database`,
+          'Look at its log. The others poll its sessions, and soon forget it.',
+        ),
       ),
-    )
-  if (polling.length === 1)
-    found.push(noteFinding('node', 'if this only node dies, nothing is received', 'Start a second one.'))
-  // Nodes of two versions work together during an upgrade.
-  for (const { check, fix, problem } of differences)
-    found.push((check === 'versions' ? noteFinding : warningFinding)(check, problem, fix))
-  return found
+    polling.length === 0
+      ? describeIdle(context, { check: 'node', severity: 'error', what: 'no node polls' })
+      : unpolled > 0 &&
+        finding.warning(
+          'accounts',
+          `no node polls ${formatCount(unpolled, 'session')} at this moment`,
+          'After a change of nodes this takes up to ten seconds. If it lasts, read the logs of the nodes.',
+        ),
+    polling.length === 1 &&
+      finding.note('node', 'if this only node dies, nothing is received', 'Start a second one.'),
+    // Nodes of two versions work together during an upgrade.
+    differences.map(({ check, fix, problem }) =>
+      (check === 'versions' ? finding.note : finding.warning)(check, problem, fix),
+    ),
+  ]
 }
 
-function checkProgress({ moved_to, replication, unindexed }: Tables): Finding[] {
+function checkProgress({ moved_to, replication, unindexed }: Tables): Found {
   const { unconfirmed_rows } = replication
-  const found: Finding[] = []
-  if (moved_to !== undefined)
-    found.push(
-      errorFinding(
+  return [
+    moved_to !== undefined &&
+      finding.error(
         'moved',
         `the store was moved to ${moved_to}`,
         'Use the store there. This one no longer changes.',
       ),
-    )
-  found.push(
     unconfirmed_rows > unconfirmedWarn
-      ? warningFinding(
+      ? finding.warning(
           'durable',
           `${formatCount(unconfirmed_rows, 'message')} are stored and not yet known to be durable: readers wait for them`,
           'Commits are slow: check the disk of the database, and its synchronous standby.',
         )
-      : okFinding('durable', 'readers see everything that is stored'),
+      : finding.ok('durable', 'readers see everything that is stored'),
     unindexed > unindexedWarn
-      ? warningFinding(
+      ? finding.warning(
           'search',
           `the search index lacks ${unindexed >= 100_000 ? '100,000 messages or more' : formatCount(unindexed, 'message')}: searches are slow`,
           'Nodes add them in the background. If the number grows, read their logs.',
         )
-      : okFinding('search', 'the search index is up to date'),
-  )
-  return found
+      : finding.ok('search', 'the search index is up to date'),
+  ]
 }

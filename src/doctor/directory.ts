@@ -16,7 +16,7 @@ import {
   readClosedMark,
   setAsideName,
 } from '../inspect/data-directory.ts'
-import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
+import { type Finding, type Found, finding } from '../inspect/finding.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { errorCodeOf } from '../platform/files.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
@@ -24,27 +24,23 @@ import { reasonOf } from '../platform/system-error.ts'
 import type { DoctorContext } from './finding.ts'
 
 /** Checks the directory and the files in it. */
-export async function examineDirectory(context: DoctorContext): Promise<Finding[]> {
+export async function examineDirectory(context: DoctorContext): Promise<Found> {
   const { config, directory, sessions } = context
   const { dir } = directory
   if (directory.state === 'missing')
-    return [noteFinding('usable', `there is no ${dir} yet`, context.command('openapi'))]
+    return finding.note('usable', `there is no ${dir} yet`, context.command('openapi'))
   if (directory.state === 'unreadable')
-    return [
-      errorFinding(
-        'usable',
-        `${dir} cannot be read: ${reasonOf(directory.error)}`,
-        `Choose a folder with --base-path, or: ${takeOverCommand(dir)}`,
-      ),
-    ]
+    return finding.error(
+      'usable',
+      `${dir} cannot be read: ${reasonOf(directory.error)}`,
+      `Choose a folder with --base-path, or: ${takeOverCommand(dir)}`,
+    )
   if (directory.state === 'foreign')
-    return [
-      warningFinding(
-        'usable',
-        `${dir} holds other files and none of svc (${formatList(directory.entries.map(({ name }) => name))})`,
-        'Choose a new or an empty folder with --base-path.',
-      ),
-    ]
+    return finding.warning(
+      'usable',
+      `${dir} holds other files and none of svc (${formatList(directory.entries.map(({ name }) => name))})`,
+      'Choose a new or an empty folder with --base-path.',
+    )
   const folders = [
     ...sessions.sessions.map(({ name }) => name),
     ...(directory.isSandbox ? [dataFiles.sandbox] : []),
@@ -55,41 +51,39 @@ export async function examineDirectory(context: DoctorContext): Promise<Finding[
     folders,
   )
   return [
-    ...checkKind(config.sandbox, directory, sessions.sessions.length),
-    ...(await checkClosed(directory, config.storeUrl !== undefined)),
+    checkKind(config.sandbox, directory, sessions.sessions.length),
+    await checkClosed(directory, config.storeUrl !== undefined),
     await checkWritable(dir),
-    ...checkRights(dir, entries),
-    ...checkOwners(dir, entries),
-    ...findSetAside(dir, entries),
+    checkRights(dir, entries),
+    checkOwners(dir, entries),
+    findSetAside(dir, entries),
   ]
 }
 
-function checkKind(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessions: number): Finding[] {
-  if (!asSandbox || isSandbox) return []
+function checkKind(asSandbox: boolean, { dir, isSandbox }: DataDirectory, sessions: number): Found {
+  if (!asSandbox || isSandbox) return undefined
   const what = sessions > 0 ? 'holds real sessions' : 'was used without --sandbox'
-  return [
-    errorFinding(
-      'kind',
-      `${dir} ${what}: --sandbox cannot use it`,
-      'Choose another folder with --base-path.',
-    ),
-  ]
+  return finding.error(
+    'kind',
+    `${dir} ${what}: --sandbox cannot use it`,
+    'Choose another folder with --base-path.',
+  )
 }
 
 /** A mark that cannot be read is a problem of the directory, which the other checks report. */
-async function checkClosed({ dir }: DataDirectory, isNode: boolean): Promise<Finding[]> {
+async function checkClosed({ dir }: DataDirectory, isNode: boolean): Promise<Found> {
   const mark = await readClosedMark(dir).catch(() => undefined)
-  if (mark === undefined || (isNode && isOfDatabase(mark))) return []
+  if (mark === undefined || (isNode && isOfDatabase(mark))) return undefined
   const { problem, hint } = explainMark(dir, mark)
-  return [errorFinding('usable', problem, hint)]
+  return finding.error('usable', problem, hint)
 }
 
 async function checkWritable(dir: string): Promise<Finding> {
   try {
     await access(dir, constants.R_OK | constants.W_OK | constants.X_OK)
-    return okFinding('usable', `${dir} can be read and written`)
+    return finding.ok('usable', `${dir} can be read and written`)
   } catch (error) {
-    return errorFinding(
+    return finding.error(
       'usable',
       `${dir} cannot be written: ${reasonOf(error)}`,
       `Mount it writable, choose another folder with --base-path, or: ${takeOverCommand(dir)}`,
@@ -134,64 +128,54 @@ async function listEntries(
 /** Paths of the files that contain credentials or messages. */
 const secretPath = /(^|\/)(api_token|token\.json[^/]*|contexts\.json[^/]*|messages\.db[^/]*)$/
 
-function checkRights(dir: string, entries: readonly Entry[]): Finding[] {
+function checkRights(dir: string, entries: readonly Entry[]): Found {
   const namesOf = (list: readonly Entry[]) => formatList(list.map(({ path }) => relative(dir, path) || dir))
   const unreadable = entries.filter(({ error }) => error !== undefined && errorCodeOf(error) !== 'ENOENT')
   const [first] = unreadable
   if (first)
-    return [
-      errorFinding(
-        'rights',
-        `${namesOf(unreadable)} cannot be read: ${reasonOf(first.error)}`,
-        takeOverCommand(dir),
-      ),
-    ]
-  if (process.platform === 'win32') return []
+    return finding.error(
+      'rights',
+      `${namesOf(unreadable)} cannot be read: ${reasonOf(first.error)}`,
+      takeOverCommand(dir),
+    )
+  if (process.platform === 'win32') return undefined
   const open = entries.filter(
     ({ info }) => info && (info.isFile() || info.isDirectory()) && (info.mode & 0o077) !== 0,
   )
-  if (open.length === 0) return [okFinding('rights', 'only their owner may read the directory and its files')]
+  if (open.length === 0) return finding.ok('rights', 'only their owner may read the directory and its files')
   const what = `others may read ${namesOf(open)}`
   const fix = `chmod go= ${open.map(({ path }) => quoteForShell(path)).join(' ')}`
   const isReachable = open.some(({ path }) => path === dir) && open.some(({ path }) => secretPath.test(path))
-  return [
-    isReachable
-      ? errorFinding(
-          'rights',
-          `${what}: credentials and messages are open to every user of this machine`,
-          fix,
-        )
-      : warningFinding('rights', what, fix),
-  ]
+  return isReachable
+    ? finding.error('rights', `${what}: credentials and messages are open to every user of this machine`, fix)
+    : finding.warning('rights', what, fix)
 }
 
-function checkOwners(dir: string, entries: readonly Entry[]): Finding[] {
+function checkOwners(dir: string, entries: readonly Entry[]): Found {
   const own = entries.find(({ path }) => path === dir)?.info?.uid
   const user = process.geteuid?.()
-  if (own === undefined || user === undefined || process.platform === 'win32') return []
+  if (own === undefined || user === undefined || process.platform === 'win32') return undefined
   if (own !== user && user !== 0)
-    return [
-      errorFinding('owner', `${dir} belongs to user ${own}, and you are user ${user}`, takeOverCommand(dir)),
-    ]
-  const others = entries.filter(({ info }) => info && info.uid !== own)
-  if (others.length === 0) return [okFinding('owner', 'the directory and its files have one owner')]
-  return [
-    warningFinding(
+    return finding.error(
       'owner',
-      `files of another user than the directory's (this happens when svc runs with sudo): ${formatList(others.map(({ path }) => relative(dir, path)))}`,
-      `sudo chown -R ${own} ${quoteForShell(dir)}`,
-    ),
-  ]
+      `${dir} belongs to user ${own}, and you are user ${user}`,
+      takeOverCommand(dir),
+    )
+  const others = entries.filter(({ info }) => info && info.uid !== own)
+  if (others.length === 0) return finding.ok('owner', 'the directory and its files have one owner')
+  return finding.warning(
+    'owner',
+    `files of another user than the directory's (this happens when svc runs with sudo): ${formatList(others.map(({ path }) => relative(dir, path)))}`,
+    `sudo chown -R ${own} ${quoteForShell(dir)}`,
+  )
 }
 
-function findSetAside(dir: string, entries: readonly Entry[]): Finding[] {
+function findSetAside(dir: string, entries: readonly Entry[]): Found {
   const paths = entries.filter(({ info, path }) => info && setAsideName.test(path)).map(({ path }) => path)
-  if (paths.length === 0) return []
-  return [
-    noteFinding(
-      'set_aside',
-      `${formatCount(paths.length, 'damaged file')} set aside: ${formatList(paths.map(path => relative(dir, path)))}`,
-      `Check whether you want to save something from them, then: rm ${paths.map(quoteForShell).join(' ')}`,
-    ),
-  ]
+  if (paths.length === 0) return undefined
+  return finding.note(
+    'set_aside',
+    `${formatCount(paths.length, 'damaged file')} set aside: ${formatList(paths.map(path => relative(dir, path)))}`,
+    `Check whether you want to save something from them, then: rm ${paths.map(quoteForShell).join(' ')}`,
+  )
 }

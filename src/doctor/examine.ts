@@ -3,7 +3,14 @@
 import { listNotes } from '../config/notes.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { inspectDirectory, openInspection } from '../inspect/data-directory.ts'
-import { errorFinding, type Finding, findFailingTasks, type Severity } from '../inspect/finding.ts'
+import {
+  type Finding,
+  type Found,
+  findFailingTasks,
+  finding,
+  listFindings,
+  type Severity,
+} from '../inspect/finding.ts'
 import { systemClock } from '../platform/clock.ts'
 import { maskText } from '../platform/log.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -65,29 +72,27 @@ export async function examine(options: ExamineOptions): Promise<Report> {
   const command = (words: string) => svcCommand(words, directory.dir, directory.isSandbox)
   const context: DoctorContext = { ...options, clock, deadlineMs, directory, polling, sessions, command }
 
-  const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: [failedCheck(error)] }))
-  const checks: Record<Subject, () => Finding[] | Promise<Finding[]>> = {
+  const network = examineNetwork(context).catch((error): NetworkFindings => ({ found: failedCheck(error) }))
+  const checks: Record<Subject, () => Found | Promise<Found>> = {
     runtime: () => examineRuntime(context),
-    directory: async () => [...(await examineDirectory(context)), ...(await examineSecrets(context, stored))],
+    directory: async () => [await examineDirectory(context), await examineSecrets(context, stored)],
     locks: () => examineLocks(context),
     clock: async () => examineClock(context, (await network).upstream),
     disk: () => examineDisk(context),
-    sessions: () => (isAway ? [] : examineSessions(context, sight)),
+    sessions: () => !isAway && examineSessions(context, sight),
     store: () => examineStore(context, store),
     cluster: () => examineCluster(context, cluster),
     network: async () => (await network).found,
     exposure: () => examineExposure(context),
     service: async () => [
-      ...(await listNotes(directory.dir)).flatMap(({ failing_tasks = [] }) =>
-        findFailingTasks(failing_tasks),
-      ),
-      ...(await examineServices(context, await services())),
+      (await listNotes(directory.dir)).map(({ failing_tasks = [] }) => findFailingTasks(failing_tasks)),
+      await examineServices(context, await services()),
     ],
   }
   const found = await Promise.all(
     subjects.map(async (subject): Promise<DoctorFinding[]> => {
-      const list = await (async () => checks[subject]())().catch(error => [failedCheck(error)])
-      return list.map(({ check, severity, what, fix }) => ({
+      const list = await (async () => checks[subject]())().catch(failedCheck)
+      return listFindings(list).map(({ check, severity, what, fix }) => ({
         subject,
         check,
         severity,
@@ -110,7 +115,7 @@ export async function examine(options: ExamineOptions): Promise<Report> {
 }
 
 const failedCheck = (error: unknown): Finding =>
-  errorFinding(
+  finding.error(
     'examined',
     `this check failed: ${reasonOf(error)}`,
     'Check the path and its permissions; else report this as a bug of svc.',

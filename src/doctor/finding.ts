@@ -3,7 +3,7 @@
 import type { ServiceAddress } from '../config/notes.ts'
 import type { Config } from '../config.ts'
 import type { DataDirectory } from '../inspect/data-directory.ts'
-import { type Finding, noteFinding } from '../inspect/finding.ts'
+import { type Finding, finding } from '../inspect/finding.ts'
 import { isConnected } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { InspectedSessions, Polling } from '../storage/inspection.ts'
@@ -59,5 +59,5 @@ export function describeIdle(
   const fix = command('openapi')
   return hasConnected
     ? { check, severity, what: `${what}: messages wait at WeChat until one does`, fix }
-    : noteFinding(check, what, fix)
+    : finding.note(check, what, fix)
 }

@@ -1,7 +1,7 @@
 /** Checks the network: can API and CDN be reached (through a proxy if set), or for a sandbox: does it run. */
 
 import { join } from 'node:path'
-import { errorFinding, type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
+import { type Finding, type Found, finding } from '../inspect/finding.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { apiFetch, failureTextOf, isCertificateError } from '../platform/fetch.ts'
 import { readText } from '../platform/files.ts'
@@ -11,7 +11,7 @@ import { toReachableUrl } from '../platform/serve.ts'
 import type { DoctorContext } from './finding.ts'
 
 export interface NetworkFindings {
-  found: Finding[]
+  found: Found
   /** Answer of the API; the clock check uses its time. */
   upstream?: ServerAnswer
 }
@@ -49,21 +49,21 @@ function describeAnswer(
   const name = check.toUpperCase()
   if (status !== undefined)
     return status < 500 && status !== 407
-      ? okFinding(check, `${name}: ${host} answers${via} in ${(tookMs / 1000).toFixed(1)} s`)
-      : warningFinding(
+      ? finding.ok(check, `${name}: ${host} answers${via} in ${(tookMs / 1000).toFixed(1)} s`)
+      : finding.warning(
           check,
           `${name}: ${host} answers${via} with status ${status}`,
           'Check the proxy; else try again later.',
         )
   const unreachable = `${name}: ${host} cannot be reached${via}`
   if (isCertificateError(code))
-    return errorFinding(
+    return finding.error(
       check,
       `${unreachable}: its certificate is not trusted (${code})`,
       'Check the clock first. If a proxy decrypts the traffic, name its certificate in NODE_EXTRA_CA_CERTS.',
     )
   const [, why, fix] = failures.find(([pattern]) => pattern.test(code)) ?? ['', 'no answer', 'curl -v']
-  return errorFinding(
+  return finding.error(
     check,
     `${unreachable}: ${why} (${code})`,
     `${fix} ${fix.endsWith('hosts') ? hostname : url}`,
@@ -77,14 +77,14 @@ async function checkSandbox({ directory, polling, deadlineMs, command }: DoctorC
   const start = command('sandbox')
   if (!lock?.held)
     return polling?.held
-      ? errorFinding('sandbox', 'the sandbox does not run, and a process polls it', start)
-      : noteFinding('sandbox', 'the sandbox does not run', start)
+      ? finding.error('sandbox', 'the sandbox does not run, and a process polls it', start)
+      : finding.note('sandbox', 'the sandbox does not run', start)
   const url = ((await readText(join(dir, 'address'))) ?? '').trim()
   const reached = URL.canParse(url) ? await request(`${url}/phone/stats`, deadlineMs) : undefined
   if (reached?.status === 200) {
-    return okFinding('sandbox', `the sandbox runs, its phone is on ${toReachableUrl(url)}/phone`)
+    return finding.ok('sandbox', `the sandbox runs, its phone is on ${toReachableUrl(url)}/phone`)
   }
-  return errorFinding(
+  return finding.error(
     'sandbox',
     'a process runs the sandbox, but it does not answer',
     `Restart that process${lock.pid === undefined ? '' : `: kill ${lock.pid}`}, then: ${start}`,

@@ -7,7 +7,7 @@ import { realpath } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { Config } from '../config.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
-import { type Finding, noteFinding, okFinding, warningFinding } from '../inspect/finding.ts'
+import { type Finding, finding } from '../inspect/finding.ts'
 import type { HealthAnswer } from '../inspect/healthz.ts'
 import type { ServiceManager, ServiceState } from '../service/plan.ts'
 import type { DoctorContext } from './finding.ts'
@@ -41,7 +41,7 @@ export async function examineServices(
     }
     const { basePath, sandbox } = served.config
     const fix = `As its user: ${svcCommand('doctor', basePath, sandbox)}`
-    others.push(noteFinding('service', `${title} is of another data directory, ${basePath}`, fix))
+    others.push(finding.note('service', `${title} is of another data directory, ${basePath}`, fix))
   }
   // If this directory is already served or polled, services of other directories do not matter.
   return found.length > 0 || polling?.held ? found : others
@@ -51,20 +51,20 @@ function checkService(own: string, service: InstalledService): Finding {
   const { title, state, served, answered, advice, install } = service
   const log = `Its log tells the reason: ${advice.logs}; to restart it: ${advice.restart}`
   if (!served)
-    return noteFinding('service', `${title} has options of another version`, `Install it again: ${install}`)
+    return finding.note('service', `${title} has options of another version`, `Install it again: ${install}`)
   if (!state.running)
-    return warningFinding(
+    return finding.warning(
       'service',
       `${title} does not run: ${[state.state, state.ended ?? []].flat().join(', ')}`,
       log,
     )
   const version = answered?.kind === 'svc' && answered.seen.version
-  if (!version) return warningFinding('service', `${title} runs, but does not answer on ${served.url}`, log)
+  if (!version) return finding.warning('service', `${title} runs, but does not answer on ${served.url}`, log)
   if (version !== own)
-    return warningFinding('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
+    return finding.warning('service', `${title} runs svc ${version}; this is ${own}`, advice.restart)
   return state.enabled
-    ? okFinding('service', `${title} runs and starts by itself`)
-    : noteFinding('service', `${title} runs, and does not start by itself`, `Install it again: ${install}`)
+    ? finding.ok('service', `${title} runs and starts by itself`)
+    : finding.note('service', `${title} runs, and does not start by itself`, `Install it again: ${install}`)
 }
 
 async function isSame(...paths: [string, string]): Promise<boolean> {

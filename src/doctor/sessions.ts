@@ -2,14 +2,7 @@
 
 import { join } from 'node:path'
 import { takeOverCommand } from '../inspect/advised-commands.ts'
-import {
-  errorFinding,
-  type Finding,
-  findDoubts,
-  noteFinding,
-  okFinding,
-  warningFinding,
-} from '../inspect/finding.ts'
+import { type Found, findDoubts, finding } from '../inspect/finding.ts'
 import { type DescribedSession, describeSession } from '../inspect/status-report.ts'
 import type { Scope } from '../model/access.ts'
 import { SvcError } from '../model/error.ts'
@@ -21,25 +14,25 @@ import type { InspectedSession, StoreStats } from '../storage/inspection.ts'
 import type { DoctorContext } from './finding.ts'
 
 /** Checks every session's files. */
-export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Finding[] {
+export function examineSessions(context: DoctorContext, store: StoreStats | undefined): Found {
   const { directory, sessions: sight, command } = context
   const { sessions, lostDefault } = sight
-  if (directory.state === 'unreadable') return []
+  if (directory.state === 'unreadable') return undefined
   const blind = findBlindKeys(sessions, store, command)
   if (sessions.length === 0) {
-    return [noteFinding('sessions', 'no session yet', command('login')), ...blind]
+    return [finding.note('sessions', 'no session yet', command('login')), blind]
   }
   const described = sessions.map(session => describeSession(session, context.polling, store))
   const found = [
-    ...sessions.flatMap((session, nth) => checkSession(session, described[nth]!, context)),
-    ...described.flatMap(findDoubts),
-    ...sessions.flatMap(({ bot, name }) => checkOwner(name, bot, store?.agents ?? [])),
-    ...blind,
+    sessions.map((session, nth) => checkSession(session, described[nth]!, context)),
+    described.map(findDoubts),
+    sessions.map(({ bot, name }) => checkOwner(name, bot, store?.agents ?? [])),
+    blind,
   ]
   if (lostDefault === undefined) return found
   const next = sessions[0]?.name ?? 'default'
   const what = `the default session is "${lostDefault}", which does not exist; "${next}" is used instead`
-  return [...found, warningFinding('default', what, command(`sessions default ${quoteForShell(next)}`))]
+  return [found, finding.warning('default', what, command(`sessions default ${quoteForShell(next)}`))]
 }
 
 /** Keys that see nothing: the people whose accounts they are limited to are logged out, or all their users were erased. */
@@ -47,13 +40,13 @@ function findBlindKeys(
   sessions: readonly InspectedSession[],
   store: StoreStats | undefined,
   command: DoctorContext['command'],
-): Finding[] {
+): Found {
   const isBlind = ({ bots, users }: Scope) =>
     users?.length === 0 || (bots && !sessions.some(({ bot }) => bot && bots.includes(bot.bot_id)))
   return (store?.keys ?? [])
     .filter(({ scope }) => isBlind(scope))
     .map(({ name }) =>
-      warningFinding(
+      finding.warning(
         'key',
         `the key "${name}" sees nothing: it is limited to people who are not logged in, or to users who were erased`,
         `A login of the same person in the same session gives it back. For another person make a new key: ${command('key add')}.`,
@@ -62,37 +55,33 @@ function findBlindKeys(
 }
 
 /** The person who scanned the QR code owns the agents, if known and not erased. */
-const checkOwner = (name: string, bot: BotInfo | undefined, agents: readonly string[]): Finding[] =>
+const checkOwner = (name: string, bot: BotInfo | undefined, agents: readonly string[]): Found =>
   bot === undefined || bot.user_id || agents.length === 0
-    ? []
-    : [
-        warningFinding(
-          'agents',
-          `the owner of "${name}" is not known: agents (${agents.join(', ')}) answer only those who are allowed`,
-          'Log the account in again: who scans the QR code is the owner. Or name users with --allow of svc agent.',
-        ),
-      ]
+    ? undefined
+    : finding.warning(
+        'agents',
+        `the owner of "${name}" is not known: agents (${agents.join(', ')}) answer only those who are allowed`,
+        'Log the account in again: who scans the QR code is the owner. Or name users with --allow of svc agent.',
+      )
 
 function checkSession(
   { contexts, name, trouble }: InspectedSession,
   described: DescribedSession,
   context: DoctorContext,
-): Finding[] {
+): Found {
   const folder = join(context.directory.dir, name)
   if (trouble?.kind === 'unreadable')
-    return [
-      errorFinding(
-        'session',
-        `"${name}" cannot be used: ${reasonOf(trouble.error)}`,
-        remedyOf(trouble.error, folder),
-      ),
-    ]
+    return finding.error(
+      'session',
+      `"${name}" cannot be used: ${reasonOf(trouble.error)}`,
+      remedyOf(trouble.error, folder),
+    )
   const found = checkStatus(described, context.command(`login ${quoteForShell(name)}`))
   if (contexts !== 'damaged') return found
   const what = `contexts.json of "${name}" is damaged: svc can answer a user only after the user writes again`
   return [
-    ...found,
-    warningFinding('contexts', what, 'Nothing to do: svc sets the file aside at the next message.'),
+    found,
+    finding.warning('contexts', what, 'Nothing to do: svc sets the file aside at the next message.'),
   ]
 }
 
@@ -105,28 +94,24 @@ function remedyOf(error: unknown, folder: string): string {
   return /^(EACCES|EPERM)$/.test(errorCodeOf(error.cause) ?? '') ? takeOverCommand(folder) : error.hint
 }
 
-function checkStatus(session: DescribedSession, login: string): Finding[] {
+function checkStatus(session: DescribedSession, login: string): Found {
   const { created_at = 0, expired_at, lapsed_at, name, poll_error, status, user_count } = session
   const since = (at: number | undefined) => `since ${formatLocalTime(at ?? Number.NaN)}`
   if (status === 'disconnected')
-    return [errorFinding('session', `"${name}" is disconnected: its token.json is damaged`, login)]
+    return finding.error('session', `"${name}" is disconnected: its token.json is damaged`, login)
   if (status === 'expired')
-    return [
-      errorFinding(
-        'session',
-        `"${name}" is expired ${since(expired_at)}: WeChat no longer accepts its token`,
-        login,
-      ),
-    ]
+    return finding.error(
+      'session',
+      `"${name}" is expired ${since(expired_at)}: WeChat no longer accepts its token`,
+      login,
+    )
   if (status === 'lapsed')
-    return [
-      warningFinding(
-        'session',
-        `"${name}" is lapsed ${since(lapsed_at)}: WeChat answers, but may no longer deliver messages`,
-        login,
-      ),
-    ]
-  if (poll_error !== undefined) return []
+    return finding.warning(
+      'session',
+      `"${name}" is lapsed ${since(lapsed_at)}: WeChat answers, but may no longer deliver messages`,
+      login,
+    )
+  if (poll_error !== undefined) return undefined
   const created = created_at > 0 ? ` ${since(created_at)}` : ''
-  return [okFinding('session', `"${name}" is connected${created}, ${formatCount(user_count, 'user')}`)]
+  return finding.ok('session', `"${name}" is connected${created}, ${formatCount(user_count, 'user')}`)
 }

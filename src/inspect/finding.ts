@@ -25,25 +25,28 @@ export interface Finding {
   fix?: string
 }
 
-export const okFinding = (check: string, what: string): Finding => ({ check, severity: 'ok', what })
-export const noteFinding = (check: string, what: string, fix?: string): Finding => ({
-  check,
-  severity: 'note',
-  what,
-  fix,
-})
-export const warningFinding = (check: string, what: string, fix: string): Finding => ({
-  check,
-  severity: 'warning',
-  what,
-  fix,
-})
-export const errorFinding = (check: string, what: string, fix: string): Finding => ({
-  check,
-  severity: 'error',
-  what,
-  fix,
-})
+type CreateFinding = (check: string, what: string, fix: string) => Finding
+
+const create =
+  (severity: Severity) =>
+  (check: string, what: string, fix?: string): Finding => ({ check, severity, what, fix })
+
+/** Create findings. */
+export const finding = {
+  ok: create('ok') as (check: string, what: string) => Finding,
+  note: create('note'),
+  warning: create('warning') as CreateFinding,
+  error: create('error') as CreateFinding,
+}
+
+/** What a check finds: nothing, one finding, or several. */
+export type Found = Finding | undefined | false | readonly Found[]
+
+/** Returns the findings in what checks found. */
+export const listFindings = (...found: readonly Found[]): Finding[] =>
+  found.flatMap(one => (isList(one) ? listFindings(...one) : one || []))
+
+const isList = (found: Found): found is readonly Found[] => Array.isArray(found)
 
 type Doubtful = Pick<
   Session,
@@ -54,37 +57,33 @@ type Doubtful = Pick<
 export function findDoubts(session: Doubtful): Finding[] {
   const { failing_since, muted_because, muted_since, name, poll_error, suspect_count = 0 } = session
   const since = (at: number | undefined) => (at === undefined ? '' : ` since ${formatLocalTime(at)}`)
-  const found: Finding[] = []
-  if (poll_error !== undefined)
-    found.push(
-      warningFinding(
+  const why =
+    muted_because === 'uploads_refused'
+      ? 'it refuses files while texts go'
+      : 'it accepts messages without an id, which it used to give'
+  const muted = `WeChat may have muted the account of "${name}"${since(muted_since)}: ${why}`
+  return listFindings(
+    poll_error !== undefined &&
+      finding.warning(
         'session',
         `polls of "${name}" fail${since(failing_since)}: ${poll_error}`,
         'If WeChat has a problem, there is nothing to do: svc polls again by itself. Otherwise check the network and the proxy.',
       ),
-    )
-  if (muted_since !== undefined) {
-    const why =
-      muted_because === 'uploads_refused'
-        ? 'it refuses files while texts go'
-        : 'it accepts messages without an id, which it used to give'
-    const what = `WeChat may have muted the account of "${name}"${since(muted_since)}: ${why}`
-    found.push(warningFinding('muted', what, mutedAdvice))
-  } else if (suspect_count > 0)
-    found.push(
-      warningFinding(
-        'shown',
-        `${formatCount(suspect_count, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
-        'Ask a user whether they arrived. WeChat may show them later, or never: send fewer messages that nobody asked for.',
-      ),
-    )
-  return found
+    muted_since !== undefined
+      ? finding.warning('muted', muted, mutedAdvice)
+      : suspect_count > 0 &&
+          finding.warning(
+            'shown',
+            `${formatCount(suspect_count, 'message')} of "${name}" in the last 24 hours may not have been shown: WeChat accepted them without an id`,
+            'Ask a user whether they arrived. WeChat may show them later, or never: send fewer messages that nobody asked for.',
+          ),
+  )
 }
 
 /** Returns which work in the background of a process fails. */
 export const findFailingTasks = (tasks: readonly FailingTask[]): Finding[] =>
   tasks.map(({ error, hint, name, since }) =>
-    warningFinding(
+    finding.warning(
       'task',
       `the task ${name} in the background fails since ${formatLocalTime(since)}: ${error}`,
       hint ?? 'Remove the cause: svc tries again by itself. The log of svc has more.',
@@ -101,7 +100,7 @@ export function findFailures(
     const isDisabled = status === 'disabled'
     const what = `webhook ${id} ${isDisabled ? 'was disabled' : 'has failed since'} ${formatLocalTime(since)}: ${why}`
     const test = `${command(`webhook test ${id}`)} tries it.`
-    return warningFinding(
+    return finding.warning(
       'webhook',
       what,
       isDisabled ? `${command(`webhook resume ${id}`)} enables it, ${test}` : test,
@@ -110,7 +109,7 @@ export function findFailures(
   if (backup) {
     const what = `the backup by schedule of ${formatLocalTime(backup.at)} failed: ${backup.error}`
     const fix = 'Remove the cause. svc tries again within an hour; a restart of the service tries at once.'
-    found.push(warningFinding('backup', what, fix))
+    found.push(finding.warning('backup', what, fix))
   }
   return found
 }

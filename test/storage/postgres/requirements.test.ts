@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { examineCluster } from '../../../src/doctor/cluster.ts'
 import type { DoctorContext } from '../../../src/doctor/finding.ts'
+import { listFindings } from '../../../src/inspect/finding.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { PgInspection } from '../../../src/storage/postgres/inspection.ts'
@@ -32,7 +33,9 @@ async function lookAt(url: string): Promise<[string, string[]]> {
     command: (words: string) => `svc ${words}`,
     sessions: { sessions: [] },
   } as unknown as DoctorContext
-  const errors = examineCluster(context, { state }).filter(({ severity }) => severity === 'error')
+  const errors = listFindings(examineCluster(context, { state })).filter(
+    ({ severity }) => severity === 'error',
+  )
   return [refused, errors.map(({ check }) => check).filter(check => check !== 'node')]
 }
 
