@@ -91,6 +91,15 @@ const address = {
   parse: (text: string) => /^\[?([a-z0-9.:_-]+(%[a-z0-9.-]+)?)\]?$/i.exec(text)?.[1],
 } as const
 const path = { placeholder: '<folder>', expected: 'a path', parse: parseFolder } as const
+const file = { ...path, placeholder: '<file>', displayedDefault: 'none' } as const
+/** A key that is not in a file. It has no flag: every user of the machine can read the arguments of a process. */
+const keyText = {
+  flag: undefined,
+  displayedDefault: 'none',
+  secret: true,
+  expected: 'at least 32 printable ASCII characters without spaces',
+  parse: (text: string) => (text.length >= 32 ? parseToken(text) : undefined),
+} as const
 const sizes = { placeholder: '<size>', expected: 'a size as in 500MB or 2GiB', parse: parseSize } as const
 const days = {
   expected: 'a number of days from 0 to 36500',
@@ -216,18 +225,14 @@ const options = [
   /** Absolute. The file contains the token. */
   defineOption({
     name: 'tokenFile',
-    ...path,
-    placeholder: '<file>',
-    displayedDefault: 'none',
+    ...file,
     help: 'file that holds the token, such as a secret of Docker or systemd',
     commands: servers,
   }),
   /** Absolute. The file contains a key. */
   defineOption({
     name: 'keyFile',
-    ...path,
-    placeholder: '<file>',
-    displayedDefault: 'none',
+    ...file,
     help: 'over MCP with stdio or --url, file that holds a key of svc key add: the client may do what the key may do',
     commands: ['mcp', 'setup'],
   }),
@@ -282,8 +287,7 @@ const options = [
   /** Absolute. */
   defineOption({
     name: 'eventsCallbackCa',
-    ...path,
-    placeholder: '<file>',
+    ...file,
     displayedDefault: "the system's",
     help: 'file of the certificates to trust below --events-callback, as PEM',
     commands: servers,
@@ -415,8 +419,7 @@ const options = [
   /** Absolute. The file contains a passphrase. */
   defineOption({
     name: 'passphraseFile',
-    ...path,
-    placeholder: '<file>',
+    ...file,
     displayedDefault: 'none: backups are not encrypted',
     help: 'file that holds the passphrase of backups',
     commands: [...servers, 'backup'],
@@ -424,48 +427,35 @@ const options = [
   /** Absolute. The file contains a secret key. */
   defineOption({
     name: 'secretKeyFile',
-    ...path,
-    placeholder: '<file>',
+    ...file,
     displayedDefault: 'none, or the systemd credential svc_secret_key',
     help: 'file that holds the key with which the secrets in the data directory are encrypted; see svc secrets',
     commands: [...working, 'migrate', 'backup', 'copy'],
   }),
   defineOption({
     name: 'secretKey',
-    flag: undefined,
-    env: 'SVC_SECRET_KEY',
-    displayedDefault: 'none',
+    ...keyText,
     help: 'the same key itself, where no file is possible',
     commands: [...working, 'migrate', 'backup', 'copy'],
-    secret: true,
-    expected: 'at least 32 printable ASCII characters without spaces',
-    parse: text => (text.length >= 32 ? parseToken(text) : undefined),
   }),
   /** Absolute. The file contains a secret key. */
   defineOption({
     name: 'newKeyFile',
-    ...path,
-    placeholder: '<file>',
+    ...file,
     displayedDefault: 'none, or the systemd credential svc_new_key',
     help: 'file that holds the next secret key: svc secrets rotate makes it the one that encrypts; a node on PostgreSQL only decrypts with it until then',
     commands: [...working, 'copy'],
   }),
   defineOption({
     name: 'newKey',
-    flag: undefined,
-    env: 'SVC_NEW_KEY',
-    displayedDefault: 'none',
+    ...keyText,
     help: 'the same key itself, where no file is possible',
     commands: [...working, 'copy'],
-    secret: true,
-    expected: 'at least 32 printable ASCII characters without spaces',
-    parse: text => (text.length >= 32 ? parseToken(text) : undefined),
   }),
   /** Absolute. The file contains the address of a store on PostgreSQL. */
   defineOption({
     name: 'storeUrlFile',
-    ...path,
-    placeholder: '<file>',
+    ...file,
     displayedDefault: 'none, or the systemd credential svc_store_url: the store is in the data directory',
     help: 'file that holds the address of a store on PostgreSQL, which several machines share: postgres://user:password@host/database',
     commands: [...working, 'migrate', 'backup', 'copy'],
@@ -474,7 +464,6 @@ const options = [
   defineOption({
     name: 'storeUrl',
     flag: undefined,
-    env: 'SVC_STORE_URL',
     displayedDefault: 'none',
     help: 'the same address itself, where no file is possible',
     commands: [...working, 'migrate', 'backup', 'copy'],
@@ -495,8 +484,7 @@ const options = [
   /** Absolute. */
   defineOption({
     name: 'tlsCert',
-    ...path,
-    placeholder: '<file>',
+    ...file,
     displayedDefault: 'none: plain http',
     help: 'serve https with this certificate chain (PEM); a replaced file is used from then on',
     commands: servers,
@@ -504,9 +492,7 @@ const options = [
   /** Absolute. */
   defineOption({
     name: 'tlsKey',
-    ...path,
-    placeholder: '<file>',
-    displayedDefault: 'none',
+    ...file,
     help: 'the private key of that certificate (PEM)',
     commands: servers,
   }),
@@ -562,7 +548,6 @@ const options = [
   defineOption({
     name: 'channelVersion',
     flag: undefined,
-    env: 'SVC_CHANNEL_VERSION',
     default: '2.4.9',
     help: 'client version that svc reports to WeChat',
     commands: working,

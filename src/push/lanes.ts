@@ -35,8 +35,6 @@ export interface LiveLane extends WebhookLane {
   isBehind: boolean
   /** True if the store has a row of this lane. */
   isStored: boolean
-  /** True if its row in the store is out of date. */
-  isDirty: boolean
 }
 
 /** Maximum queued events of one lane, and of all busy lanes together. */
@@ -79,7 +77,6 @@ export class WebhookLanes {
         isBusy: false,
         isBehind: !!row.trouble,
         isStored: true,
-        isDirty: false,
       }
       this.#lanes.set(keyOf(lane), lane)
       if (lane.trouble) this.#failedLanes.add(lane)
@@ -181,7 +178,7 @@ export class WebhookLanes {
         // The event that failed is no longer in the log.
         if (lane.trouble) this.#clearFailure(lane)
       }
-      this.#markDirty(lane)
+      this.#unsaved.lanes.add(lane)
     }
     this.#release(lane)
   }
@@ -200,7 +197,7 @@ export class WebhookLanes {
   completeEvent(lane: LiveLane, event: LaneEvent): void {
     lane.position = event.id
     if (lane.trouble) this.#clearFailure(lane)
-    this.#markDirty(lane)
+    this.#unsaved.lanes.add(lane)
     this.#release(lane)
   }
 
@@ -212,7 +209,7 @@ export class WebhookLanes {
     // Move it to the end: while the endpoint fails, the next attempt uses another lane.
     this.#failedLanes.delete(lane)
     this.#failedLanes.add(lane)
-    this.#markDirty(lane)
+    this.#unsaved.lanes.add(lane)
     this.#release(lane)
   }
 
@@ -232,10 +229,7 @@ export class WebhookLanes {
     const lanes = [...unsaved.lanes].map(({ session, user, position, trouble }) => {
       return { session, user, position, trouble }
     })
-    for (const lane of unsaved.lanes) {
-      lane.isStored = true
-      lane.isDirty = false
-    }
+    for (const lane of unsaved.lanes) lane.isStored = true
     unsaved.lanes.clear()
     // A conversation that ended may have a new lane by now.
     const ended = unsaved.ended.filter(conversation => !this.#lanes.has(keyOf(conversation)))
@@ -260,10 +254,9 @@ export class WebhookLanes {
       isBusy: false,
       isBehind: false,
       isStored: false,
-      isDirty: false,
     }
     this.#lanes.set(key, lane)
-    this.#markDirty(lane)
+    this.#unsaved.lanes.add(lane)
     this.#aheadLanes.add(lane)
     return lane
   }
@@ -284,11 +277,6 @@ export class WebhookLanes {
   #clearFailure(lane: LiveLane): void {
     lane.trouble = undefined
     this.#failedLanes.delete(lane)
-  }
-
-  #markDirty(lane: LiveLane): void {
-    lane.isDirty = true
-    this.#unsaved.lanes.add(lane)
   }
 
   #release(lane: LiveLane): void {
