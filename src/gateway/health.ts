@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { SvcError } from '../model/error.ts'
 import { isConnected, sessionStatusOf } from '../model/session.ts'
-import { flag, integer, oneOf, optional } from '../model/shapes.ts'
+import { flag, oneOf, optional } from '../model/shapes.ts'
 import { waitForAbort } from '../platform/signals.ts'
 import type { Tasks } from '../platform/tasks.ts'
 import type { Directory } from './foundations.ts'
@@ -19,8 +19,8 @@ export const Health = Type.Object(
     stalled: flag('For a watcher: the polling process keeps its lock but does not respond.'),
     sessions: Type.Integer(),
     connected: Type.Integer(),
-    failing: optional(
-      integer('Number of accounts whose polls have failed for 30 s or more; absent if there are none.'),
+    failing: optional.integer(
+      'Number of accounts whose polls have failed for 30 s or more; absent if there are none.',
     ),
     failing_tasks: optional(
       Type.Array(Type.String(), {
@@ -28,8 +28,8 @@ export const Health = Type.Object(
       }),
     ),
     store: oneOf(['ok', 'unavailable']),
-    draining: optional(
-      flag('The process was asked to stop, and still answers: send calls elsewhere. Absent otherwise.'),
+    draining: optional.flag(
+      'The process was asked to stop, and still answers: send calls elsewhere. Absent otherwise.',
     ),
     disk: oneOf(
       ['ok', 'low'],

@@ -6,7 +6,7 @@ import { fromJsonSchema, type McpServer, type ServerContext } from '@modelcontex
 import { type Static, Type } from '@sinclair/typebox'
 import { isSvcError, SvcError, withFieldNames } from '../model/error.ts'
 import { matchesArguments, type SubscriptionArguments, toOccurrence } from '../model/occurrence.ts'
-import { between, bounded, optional } from '../model/shapes.ts'
+import { bounded, optional } from '../model/shapes.ts'
 import { followEvents, type OpenedEvents } from '../operations/events.ts'
 import { parse } from '../operations/parse.ts'
 import { mayCall } from '../operations/rights.ts'
@@ -41,11 +41,11 @@ const SubscriptionParams = Type.Object({
   name: bounded(64),
   arguments: optional(Type.Unsafe<unknown>({})),
   cursor: optional(Type.String({ pattern: String.raw`^\w{1,40}-\d{1,16}$` })),
-  maxAgeMs: optional(between(0, Number.MAX_SAFE_INTEGER, 'Milliseconds.')),
+  maxAgeMs: optional.between(0, Number.MAX_SAFE_INTEGER, 'Milliseconds.'),
 })
 const PollParams = Type.Object({
   ...SubscriptionParams.properties,
-  maxEvents: optional(between(1, Number.MAX_SAFE_INTEGER, 'Most events to return.')),
+  maxEvents: optional.between(1, Number.MAX_SAFE_INTEGER, 'Most events to return.'),
 })
 
 const WebhookParams = Type.Object({
@@ -53,7 +53,7 @@ const WebhookParams = Type.Object({
   delivery: Type.Object({
     mode: optional(Type.String()),
     url: bounded(2000),
-    secret: optional(bounded(100)),
+    secret: optional.bounded(100),
   }),
   ttlMs: optional(Type.Union([Type.Number(), Type.Null()])),
 })

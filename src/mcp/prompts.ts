@@ -43,11 +43,9 @@ const argumentsOf = <S extends TSchema>(schema: S) =>
 
 const answerArguments = argumentsOf(
   Type.Object({
-    session: optional(text('Only messages of this session; all sessions without it.')),
-    user: optional(
-      text(
-        'Only messages of this user, by id or name; without it, all conversations whose newest message has no answer.',
-      ),
+    session: optional.text('Only messages of this session; all sessions without it.'),
+    user: optional.text(
+      'Only messages of this user, by id or name; without it, all conversations whose newest message has no answer.',
     ),
   }),
 )
@@ -56,7 +54,7 @@ const summaryArguments = argumentsOf(
   Type.Object({
     session: text('Name of the session.'),
     user: text('User id, as in from_user of a message, or the name that a person gave to the user.'),
-    since: optional(text('Only messages since this time: ISO 8601 or Unix milliseconds; no zone = UTC.')),
+    since: optional.text('Only messages since this time: ISO 8601 or Unix milliseconds; no zone = UTC.'),
   }),
 )
 

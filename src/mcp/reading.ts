@@ -1,7 +1,7 @@
 /** Extra arguments of `recv` and `history` over MCP: the length and the format of the answer. */
 
 import type { Message } from '../model/message.ts'
-import { between, closed, oneOf, optional } from '../model/shapes.ts'
+import { closed, optional } from '../model/shapes.ts'
 import type { CallerLocation, Tool } from '../operations/operation.ts'
 import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
@@ -14,24 +14,25 @@ import { createMessageBudget, type Format, type PictureLimits } from '../operati
 const defaultMaxChars = 8000
 
 const commonSettings = {
-  max_chars: optional(
-    between(
-      1000,
-      200_000,
-      'Longest answer, in characters of JSON text. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
-      { default: defaultMaxChars },
-    ),
+  max_chars: optional.between(
+    1000,
+    200_000,
+    'Longest answer, in characters of JSON text. What does not fit waits for the next call; a single longer message is cut, and the answer says how to read on.',
+    { default: defaultMaxChars },
   ),
-  format: optional(oneOf(['concise', 'full'], 'full: every field of each message.', { default: 'concise' })),
+  format: optional.oneOf(['concise', 'full'], 'full: every field of each message.', { default: 'concise' }),
 }
 const settingsOfTool = {
   recv: closed(commonSettings),
   history: closed({
     ...commonSettings,
-    text_from: optional(
-      between(0, 10_000_000, 'Characters to skip of the newest message, since they were read before.', {
+    text_from: optional.between(
+      0,
+      10_000_000,
+      'Characters to skip of the newest message, since they were read before.',
+      {
         default: 0,
-      }),
+      },
     ),
   }),
 }

@@ -1,7 +1,7 @@
 /** Agents in front of WeChat, in their public form: conversations, agent turns, and questions to the owner. */
 import { type Static, Type } from '@sinclair/typebox'
 import { MessageKind } from './message.ts'
-import { flag, integer, oneOf, optional, text } from './shapes.ts'
+import { integer, oneOf, optional, text } from './shapes.ts'
 
 /** Returns the name of the consumer with which an agent reads. */
 export const consumerOf = (agent: string): string => `agent-${agent}`
@@ -55,18 +55,16 @@ export const AgentTurn = Type.Object(
     source: oneOf(['message', 'inject'], 'What started it: messages of the user, or svc agent inject.'),
     messages: Type.Array(Type.Integer(), { description: 'Row ids of the messages that it is about.' }),
     created_at: integer('Unix milliseconds.'),
-    started_at: optional(integer('When the agent began.')),
-    ended_at: optional(integer('When it ended.')),
-    parts: optional(integer('Number of messages that the answer needs.')),
-    parts_sent: optional(integer('Number of them that were handed over for sending.')),
-    approval: optional(
-      oneOf(
-        ['waits', 'declined'],
-        'The answer is sent only when a person approves it. waits: nobody has decided. declined: a person declined it, or nobody approved it in time.',
-      ),
+    started_at: optional.integer('When the agent began.'),
+    ended_at: optional.integer('When it ended.'),
+    parts: optional.integer('Number of messages that the answer needs.'),
+    parts_sent: optional.integer('Number of them that were handed over for sending.'),
+    approval: optional.oneOf(
+      ['waits', 'declined'],
+      'The answer is sent only when a person approves it. waits: nobody has decided. declined: a person declined it, or nobody approved it in time.',
     ),
-    error: optional(text('Why it failed, or was stopped.')),
-    stopping: optional(flag('A person asked to stop it.')),
+    error: optional.text('Why it failed, or was stopped.'),
+    stopping: optional.flag('A person asked to stop it.'),
     prompt: optional(Type.Array(TurnPart, { description: `What the agent was asked. ${seenWithHistory}` })),
     answer: optional(Type.Array(TurnPart, { description: `What it answered. ${seenWithHistory}` })),
   },
@@ -79,16 +77,16 @@ export const AgentConversation = Type.Object(
     agent: text('Name of the agent.'),
     session: text('Name of the session.'),
     user_id: text('The user.'),
-    user_name: optional(text('Name that people gave to the user.')),
+    user_name: optional.text('Name that people gave to the user.'),
     state: oneOf(
       ['idle', 'waiting', 'running', 'asking'],
       'What the agent does now. asking: it waits for the answer to a question.',
     ),
-    agent_session: optional(text("The agent's own id of the conversation, with which it continues.")),
-    folder: optional(text('Folder in which the agent works.')),
+    agent_session: optional.text("The agent's own id of the conversation, with which it continues."),
+    folder: optional.text('Folder in which the agent works.'),
     turns: integer('Number of turns so far.'),
-    last_turn_at: optional(integer('When the newest turn was added, Unix milliseconds.')),
-    last_error: optional(text('Why the newest turn failed.')),
+    last_turn_at: optional.integer('When the newest turn was added, Unix milliseconds.'),
+    last_error: optional.text('Why the newest turn failed.'),
   },
   { description: 'The conversation of a user with an agent.' },
 )
@@ -112,9 +110,9 @@ export const AgentQuestion = Type.Object(
     options: Type.Array(QuestionOption),
     asked_at: integer('Unix milliseconds.'),
     expires_at: integer('Without an answer until then, the option that rejects is taken.'),
-    answer: optional(text('Id of the chosen option.')),
-    answered_by: optional(
-      text('The principal that answered; absent while it is open, and if nobody answered in time.'),
+    answer: optional.text('Id of the chosen option.'),
+    answered_by: optional.text(
+      'The principal that answered; absent while it is open, and if nobody answered in time.',
     ),
   },
   { description: 'What an agent asks its owner before it does something.' },

@@ -9,31 +9,25 @@ export const AuditLine = Type.Object(
     principal: text(
       'The caller: owner, key:<id>, panel, panel:<id of the key>, stdio, webhook:<id>, or open for calls without a token that is valid.',
     ),
-    name: optional(text('Name of the key of the caller.')),
+    name: optional.text('Name of the key of the caller.'),
     operation: text('Name of the operation.'),
-    subject: optional(text('What it was about: a session, user, message, webhook or key.')),
-    outcome: optional(
-      text(
-        'done, denied, or the code of the error. Of a send: the status of its message. Absent while the call runs, or if its process died.',
-      ),
+    subject: optional.text('What it was about: a session, user, message, webhook or key.'),
+    outcome: optional.text(
+      'done, denied, or the code of the error. Of a send: the status of its message. Absent while the call runs, or if its process died.',
     ),
-    address: optional(
-      text(
-        "The caller's address. For a program on this machine the user of the system: cli:<user> for the command line, library:<user>, stdio:<user>.",
-      ),
+    address: optional.text(
+      "The caller's address. For a program on this machine the user of the system: cli:<user> for the command line, library:<user>, stdio:<user>.",
     ),
-    request_id: optional(
-      text('Id of the HTTP request, as the header X-Request-Id and the lines of the log have it.'),
+    request_id: optional.text(
+      'Id of the HTTP request, as the header X-Request-Id and the lines of the log have it.',
     ),
-    count: optional(integer('Number of calls, for a line about several.')),
-    messages: optional(
-      text(
-        'Row ids of messages in the history, with commas: of a send its own; of an approval, a refusal or a cancellation those that it decided.',
-      ),
+    count: optional.integer('Number of calls, for a line about several.'),
+    messages: optional.text(
+      'Row ids of messages in the history, with commas: of a send its own; of an approval, a refusal or a cancellation those that it decided.',
     ),
-    draft_by: optional(text('Who wrote the messages that an approval, a refusal or a cancellation decided.')),
-    draft_by_name: optional(text('Name of the key in draft_by.')),
-    changed: optional(oneOf(['text'], 'What the approver changed before the message was sent.')),
+    draft_by: optional.text('Who wrote the messages that an approval, a refusal or a cancellation decided.'),
+    draft_by_name: optional.text('Name of the key in draft_by.'),
+    changed: optional.oneOf(['text'], 'What the approver changed before the message was sent.'),
   },
   { description: 'A call that changed or sent something, or that was denied. Never its content.' },
 )

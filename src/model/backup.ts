@@ -15,9 +15,9 @@ export type Backup = Static<typeof Backup>
 
 export const BackupStatus = Type.Object(
   {
-    folder: optional(text('Folder of the schedule; absent if the service has none.')),
-    every_ms: optional(integer('Time between two backups by schedule, in milliseconds.')),
-    keep: optional(integer('Number of backups that the schedule keeps.')),
+    folder: optional.text('Folder of the schedule; absent if the service has none.'),
+    every_ms: optional.integer('Time between two backups by schedule, in milliseconds.'),
+    keep: optional.integer('Number of backups that the schedule keeps.'),
     newest: optional(withDescription(Backup, 'The newest backup, made by schedule or by command.')),
     failure: optional(
       Type.Object(

@@ -12,8 +12,8 @@ export const Conversation = Type.Object({
   unread: integer(
     'Messages received since the last answer that WeChat accepted, and not marked as read. Counted up to 100.',
   ),
-  window_expires_at: optional(integer('Unix milliseconds until when the bot may answer.')),
-  remaining: optional(integer('Answers left until the user writes again.')),
+  window_expires_at: optional.integer('Unix milliseconds until when the bot may answer.'),
+  remaining: optional.integer('Answers left until the user writes again.'),
 })
 export type Conversation = Static<typeof Conversation>
 

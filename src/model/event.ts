@@ -4,7 +4,7 @@ import type { Right } from './access.ts'
 import { AuditLine } from './audit.ts'
 import { Message } from './message.ts'
 import { Session } from './session.ts'
-import { bounded, closed, integer, oneOf, optional, text } from './shapes.ts'
+import { closed, integer, oneOf, optional, text } from './shapes.ts'
 
 export const eventTypes = [
   'message.received',
@@ -35,7 +35,7 @@ export const SessionChange = Type.Object(
   {
     ...Session.properties,
     change: oneOf(['connected', 'expired', 'lapsed', 'disconnected', 'logged_out', 'renamed']),
-    previous_name: optional(text('The old name of a renamed session.')),
+    previous_name: optional.text('The old name of a renamed session.'),
   },
   { description: 'The session as it is now.' },
 )
@@ -50,7 +50,7 @@ const JoinedSession = Type.Object(
   {
     name: text('Name of the session.'),
     bot_id: Type.String(),
-    user_id: optional(text('The person who joined.')),
+    user_id: optional.text('The person who joined.'),
     invitation: text('Id of the invitation.'),
     invitation_name: Type.String(),
   },
@@ -158,8 +158,9 @@ export const EventQuery = closed({
       description: `Types of events, separated by commas; all but session.joined, audit.line and backup.failed by default. The types are ${eventTypes.join(', ')}.`,
     }),
   ),
-  session: optional(bounded(200, 'Only events of this session.')),
-  user: optional(
-    bounded(512, 'Only messages from and to this user: the id, or the name that people here gave.'),
+  session: optional.bounded(200, 'Only events of this session.'),
+  user: optional.bounded(
+    512,
+    'Only messages from and to this user: the id, or the name that people here gave.',
   ),
 })

@@ -1,15 +1,15 @@
 /** Keys in their public form. */
 import { type Static, Type } from '@sinclair/typebox'
 import { grantableRights, presets } from './access.ts'
-import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+import { bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** Presets and rights. `draft` is both, and means the preset. */
 const canWords = [...new Set([...Object.keys(presets), ...grantableRights])]
 
 const KeyLimitsShape = closed({
-  calls_per_second: optional(between(1, 100_000, 'Maximum number of calls per second.')),
-  open: optional(between(1, 100_000, 'Maximum number of long polls and streams at a time.')),
-  bytes_per_day: optional(between(1, Number.MAX_SAFE_INTEGER, 'Maximum bytes of uploads and media per day.')),
+  calls_per_second: optional.between(1, 100_000, 'Maximum number of calls per second.'),
+  open: optional.between(1, 100_000, 'Maximum number of long polls and streams at a time.'),
+  bytes_per_day: optional.between(1, Number.MAX_SAFE_INTEGER, 'Maximum bytes of uploads and media per day.'),
 })
 
 /** Input for a new key. */
@@ -53,8 +53,10 @@ export const NewKeyInput = closed({
     }),
   ),
   limits: optional(KeyLimitsShape),
-  expires_at: optional(
-    between(0, Number.MAX_SAFE_INTEGER, 'Unix milliseconds: the key ends then. Default: never.'),
+  expires_at: optional.between(
+    0,
+    Number.MAX_SAFE_INTEGER,
+    'Unix milliseconds: the key ends then. Default: never.',
   ),
 })
 export type NewKeyInput = Static<typeof NewKeyInput>
@@ -70,7 +72,7 @@ export const Key = Type.Object(
       Type.Array(
         Type.Object({
           bot_id: Type.String(),
-          session: optional(text('Its name now; absent if the account is logged out.')),
+          session: optional.text('Its name now; absent if the account is logged out.'),
         }),
         {
           description:
@@ -86,13 +88,13 @@ export const Key = Type.Object(
     status: oneOf(['active', 'expired', 'revoked']),
     created_at: integer('Unix milliseconds.'),
     made_by: text('Who made it: owner, key:<id>, panel or panel:<id of the key>.'),
-    expires_at: optional(integer('Unix milliseconds.')),
-    revoked_at: optional(integer('Unix milliseconds.')),
-    rotating_until: optional(
-      integer('Unix milliseconds: until then the secret before the rotation is accepted too.'),
+    expires_at: optional.integer('Unix milliseconds.'),
+    revoked_at: optional.integer('Unix milliseconds.'),
+    rotating_until: optional.integer(
+      'Unix milliseconds: until then the secret before the rotation is accepted too.',
     ),
-    last_used_at: optional(integer('Unix milliseconds, at most a minute off.')),
-    last_address: optional(text('Address of the last caller.')),
+    last_used_at: optional.integer('Unix milliseconds, at most a minute off.'),
+    last_address: optional.text('Address of the last caller.'),
   },
   { description: 'A key.' },
 )
@@ -115,7 +117,7 @@ export type RevokedKeys = Static<typeof RevokedKeys>
 /** What a caller may do. */
 export const Me = Type.Object({
   principal: text('owner, key:<id>, panel, panel:<id of the key>, or stdio.'),
-  name: optional(text('Name of the key.')),
+  name: optional.text('Name of the key.'),
   rights: Type.Array(Type.String(), { description: 'Rights of this caller.' }),
   tools: Type.Array(Type.String(), { description: 'Tools that this caller may call.' }),
   sessions: Key.properties.sessions,
@@ -125,9 +127,9 @@ export const Me = Type.Object({
   left: optional(
     Type.Object(
       {
-        calls_per_second: optional(integer('Calls that may be made now.')),
-        open: optional(integer('Long polls and streams that may be opened.')),
-        bytes_per_day: optional(integer('Bytes left today.')),
+        calls_per_second: optional.integer('Calls that may be made now.'),
+        open: optional.integer('Long polls and streams that may be opened.'),
+        bytes_per_day: optional.integer('Bytes left today.'),
       },
       { description: 'What is left of the limits. A key shares its limits with the keys that it made.' },
     ),

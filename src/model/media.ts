@@ -5,7 +5,7 @@ import { integer, oneOf, optional, text } from './shapes.ts'
 /** Which digest of a file to compute; none by default. */
 export const DigestChoice = oneOf(['sha256'], 'Also compute the SHA-256, which takes longer.')
 /** The result of `DigestChoice`. */
-const Sha256 = optional(text('SHA-256 of the content, in hexadecimal; only when requested with digest.'))
+const Sha256 = optional.text('SHA-256 of the content, in hexadecimal; only when requested with digest.')
 
 /** A file that `download` wrote. */
 export const Downloaded = Type.Object({
@@ -13,8 +13,8 @@ export const Downloaded = Type.Object({
   size: integer('Bytes.'),
   file_name: Type.String(),
   content_type: Type.String(),
-  renamed: optional(
-    text("Which part of the sender's file name could not be kept; absent when nothing was changed."),
+  renamed: optional.text(
+    "Which part of the sender's file name could not be kept; absent when nothing was changed.",
   ),
   sha256: Sha256,
 })

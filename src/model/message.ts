@@ -7,7 +7,7 @@
 
 import { type Static, Type } from '@sinclair/typebox'
 import type { Scope } from './access.ts'
-import { bounded, closed, flag, integer, oneOf, optional, text, withDescription } from './shapes.ts'
+import { closed, flag, integer, oneOf, optional, text, withDescription } from './shapes.ts'
 
 /**
  * The outbox knows the idempotency key of a send for 24 hours. After this time the same call could send a second time, so
@@ -38,17 +38,15 @@ export type MediaKind = Static<typeof MediaKind>
 /** The public fields of one item of a message. The items are in upstream's order. */
 export const MessageItem = Type.Object({
   kind: MessageKind,
-  text: optional(text('Of a TEXT item.')),
+  text: optional.text('Of a TEXT item.'),
   file_name: optional(Type.String()),
-  size: optional(
-    integer(
-      'Bytes, as WeChat states them: exact for files; for pictures and videos the encrypted size, up to 16 more than `download` saves; a voice is saved as WAV, which is larger.',
-    ),
+  size: optional.integer(
+    'Bytes, as WeChat states them: exact for files; for pictures and videos the encrypted size, up to 16 more than `download` saves; a voice is saved as WAV, which is larger.',
   ),
   width: optional(Type.Integer()),
   height: optional(Type.Integer()),
-  playtime: optional(integer('Voice: milliseconds. Video: as WeChat sends it.')),
-  transcript: optional(text("WeChat's own transcript of a voice message.")),
+  playtime: optional.integer('Voice: milliseconds. Video: as WeChat sends it.'),
+  transcript: optional.text("WeChat's own transcript of a voice message."),
   has_media: flag('True when download can fetch this item.'),
 })
 export type MessageItem = Static<typeof MessageItem>
@@ -57,8 +55,8 @@ export type MessageItem = Static<typeof MessageItem>
 export const QuotedMessage = Type.Object({
   message_id: optional(Type.String()),
   msg_type: optional(MessageKind),
-  text: optional(text('The quoted text; of a partial quote, only that part.')),
-  partial: optional(flag('True when only a part of the text was quoted.')),
+  text: optional.text('The quoted text; of a partial quote, only that part.'),
+  partial: optional.flag('True when only a part of the text was quoted.'),
   from_user: optional(Type.String()),
   timestamp: optional(Type.Integer()),
 })
@@ -76,10 +74,8 @@ export const Message = Type.Object(
     status: optional(SentStatus),
     from_user: Type.String(),
     to_user: Type.String(),
-    user_name: optional(
-      text(
-        'The name that a person here gave to the user: the sender of a received message, the receiver of a sent one. send accepts it as `to`.',
-      ),
+    user_name: optional.text(
+      'The name that a person here gave to the user: the sender of a received message, the receiver of a sent one. send accepts it as `to`.',
     ),
     msg_type: MessageKind,
     text: text(
@@ -89,29 +85,21 @@ export const Message = Type.Object(
     items: Type.Array(MessageItem),
     ref_msg: optional(QuotedMessage),
     group_id: optional(Type.String()),
-    reason: optional(text('Why a sent message was refused, or may not have arrived.')),
-    reason_code: optional(
-      text(
-        'The error code of the reason; cancelled: the message was cancelled; declined: a person declined it; approval: a person must approve it first.',
-      ),
+    reason: optional.text('Why a sent message was refused, or may not have arrived.'),
+    reason_code: optional.text(
+      'The error code of the reason; cancelled: the message was cancelled; declined: a person declined it; approval: a person must approve it first.',
     ),
-    reason_quote: optional(
-      text(
-        "The part of the reason that is not svc's own text: WeChat's message when it refused; for a message that needs approval, where its file comes from.",
-      ),
+    reason_quote: optional.text(
+      "The part of the reason that is not svc's own text: WeChat's message when it refused; for a message that needs approval, where its file comes from.",
     ),
-    sent_with: optional(
-      text(
-        'For a queued text that was sent joined to another one: the message_id of that one, which shows the whole text.',
-      ),
+    sent_with: optional.text(
+      'For a queued text that was sent joined to another one: the message_id of that one, which shows the whole text.',
     ),
-    sent_by: optional(
-      text(
-        'Of a sent message: who sent it. owner, key:<id>, panel, panel:<id of the key>, stdio, topic, or webhook:<id>. Absent for messages of older versions.',
-      ),
+    sent_by: optional.text(
+      'Of a sent message: who sent it. owner, key:<id>, panel, panel:<id of the key>, stdio, topic, or webhook:<id>. Absent for messages of older versions.',
     ),
-    sent_by_name: optional(text('Name of the key in sent_by.')),
-    redelivered: optional(flag('True when this message was returned before and may have been seen.')),
+    sent_by_name: optional.text('Name of the key in sent_by.'),
+    redelivered: optional.flag('True when this message was returned before and may have been seen.'),
     image: FirstOfKind('The first item, when it is an image.'),
     voice: FirstOfKind('The first item, when it is a voice message.'),
     file: FirstOfKind('The first item, when it is a file.'),
@@ -130,7 +118,7 @@ export const HistoryPage = Type.Object({
     'As requested; less when the page reaches 4 MiB, or sooner when messages contain much that is not shown.',
   ),
   offset: Type.Integer(),
-  next_before: optional(integer('Pass as before for the next page; absent on the last one.')),
+  next_before: optional.integer('Pass as before for the next page; absent on the last one.'),
 })
 export type HistoryPage = Static<typeof HistoryPage>
 
@@ -138,10 +126,10 @@ export type HistoryPage = Static<typeof HistoryPage>
 export const MediaContent = Type.Object(
   {
     kind: MediaKind,
-    path: optional(bounded(4096, 'A file on the machine of the service.')),
-    url: optional(text('A public http or https address.')),
-    data: optional(text('Base64, at most 16 MiB when decoded.')),
-    upload_id: optional(text('The id of a file that was uploaded over HTTP.')),
+    path: optional.bounded(4096, 'A file on the machine of the service.'),
+    url: optional.text('A public http or https address.'),
+    data: optional.text('Base64, at most 16 MiB when decoded.'),
+    upload_id: optional.text('The id of a file that was uploaded over HTTP.'),
     file_name: optional(Type.String()),
   },
   { additionalProperties: false, description: 'Exactly one of path, url, data, upload_id.' },
@@ -168,8 +156,8 @@ const outcome = {
       retry_after: optional(Type.Number()),
     }),
   ),
-  reason: optional(
-    text('Why a part without an error was refused: it was cancelled, or a person declined it.'),
+  reason: optional.text(
+    'Why a part without an error was refused: it was cancelled, or a person declined it.',
   ),
 }
 
@@ -181,24 +169,20 @@ export const SendPart = Type.Object({
     'voice is sent as a file, because WeChat never shows voice messages of a bot.',
   ),
   status: SentStatus,
-  file_name: optional(text('The name that the receiver sees, if the requested one could not be kept.')),
-  renamed: optional(text('Which part of the requested name could not be kept.')),
+  file_name: optional.text('The name that the receiver sees, if the requested one could not be kept.'),
+  renamed: optional.text('Which part of the requested name could not be kept.'),
   ...outcome,
 })
 export type SendPart = Static<typeof SendPart>
 
 /** What a queued message waits for. */
 const waiting = {
-  waits_for: optional(
-    oneOf(
-      ['approval', 'time', 'user', 'pace', 'refusal', 'login', 'retry', 'busy'],
-      'What a queued message waits for. approval: a person must approve it. time: the time that send_at named. user: the user must write, because the window is closed or the answers are used up. pace: its slot. refusal: WeChat refused a message to this user and gave no reason. login: the session must be logged in again. retry: the last attempt got no answer. busy: another send to this user is in progress, such as an upload, and messages to one user go one after the other. Absent: it goes as soon as a process polls.',
-    ),
+  waits_for: optional.oneOf(
+    ['approval', 'time', 'user', 'pace', 'refusal', 'login', 'retry', 'busy'],
+    'What a queued message waits for. approval: a person must approve it. time: the time that send_at named. user: the user must write, because the window is closed or the answers are used up. pace: its slot. refusal: WeChat refused a message to this user and gave no reason. login: the session must be logged in again. retry: the last attempt got no answer. busy: another send to this user is in progress, such as an upload, and messages to one user go one after the other. Absent: it goes as soon as a process polls.',
   ),
-  not_before: optional(
-    integer(
-      'Unix milliseconds: it is not tried before this time, unless the user writes. Absent when that is not known.',
-    ),
+  not_before: optional.integer(
+    'Unix milliseconds: it is not tried before this time, unless the user writes. Absent when that is not known.',
   ),
 }
 export type Waiting = Static<ReturnType<typeof Type.Object<typeof waiting>>>
@@ -209,28 +193,24 @@ export const SendResult = Type.Object({
     ['accepted', 'queued', 'partial', 'refused', 'unknown'],
     'accepted means accepted by WeChat, which is not a delivery receipt. queued: all or the rest of it is kept until it may go; see waits_for and outbox_id.',
   ),
-  message_id: optional(text('The id of the last accepted part.')),
-  suspect: optional(flag('True when WeChat accepted without giving an id.')),
+  message_id: optional.text('The id of the last accepted part.'),
+  suspect: optional.flag('True when WeChat accepted without giving an id.'),
   session: Type.String(),
   parts: Type.Array(SendPart, { description: 'Empty if the call only showed typing.' }),
   remaining: integer('Answers left until the user writes again.'),
-  window_expires_at: optional(
-    integer('Unix milliseconds; absent when this user never wrote to this session.'),
+  window_expires_at: optional.integer(
+    'Unix milliseconds; absent when this user never wrote to this session.',
   ),
-  outbox_id: optional(text('The outbox id of what is queued.')),
-  repeated: optional(
-    flag(
-      'True when an earlier call had this idempotency_key: this is the result of that call, and nothing was sent again.',
-    ),
+  outbox_id: optional.text('The outbox id of what is queued.'),
+  repeated: optional.flag(
+    'True when an earlier call had this idempotency_key: this is the result of that call, and nothing was sent again.',
   ),
   ...waiting,
-  answer: optional(
-    oneOf(
-      ['cancelled', 'nobody'],
-      'When a person must approve first: the question was closed without an answer, or nobody could be asked. If a person says no, the call fails with forbidden, and details.answer is declined or no.',
-    ),
+  answer: optional.oneOf(
+    ['cancelled', 'nobody'],
+    'When a person must approve first: the question was closed without an answer, or nobody could be asked. If a person says no, the call fails with forbidden, and details.answer is declined or no.',
   ),
-  hint: optional(text('What to do when a person must approve first.')),
+  hint: optional.text('What to do when a person must approve first.'),
 })
 export type SendResult = Static<typeof SendResult>
 
@@ -242,9 +222,9 @@ export const OutboxPart = Type.Object({
   status: SentStatus,
   text: optional(Type.String()),
   file_name: optional(Type.String()),
-  size: optional(integer('Bytes.')),
-  source: optional(
-    text('Where the file comes from, as the caller named it; only for a message that needs approval.'),
+  size: optional.integer('Bytes.'),
+  source: optional.text(
+    'Where the file comes from, as the caller named it; only for a message that needs approval.',
   ),
   ...outcome,
 })
@@ -256,9 +236,9 @@ export const OutboxEntry = Type.Object(
     outbox_id: Type.String(),
     session: Type.String(),
     to_user: Type.String(),
-    user_name: optional(text('The name that a person here gave to the user.')),
-    made_by: optional(text('Who made the call, as in sent_by of a message.')),
-    made_by_name: optional(text('Name of the key in made_by.')),
+    user_name: optional.text('The name that a person here gave to the user.'),
+    made_by: optional.text('Who made the call, as in sent_by of a message.'),
+    made_by_name: optional.text('Name of the key in made_by.'),
     answers: optional(
       Type.Array(Type.Integer(), {
         description:
@@ -270,9 +250,7 @@ export const OutboxEntry = Type.Object(
       'Unix milliseconds: 7 days after created_at, or 24 hours if a person must approve. What is not sent by then is refused.',
     ),
     ...waiting,
-    ended: optional(
-      flag('True when nothing of it waits any more; see parts for each result. Absent before.'),
-    ),
+    ended: optional.flag('True when nothing of it waits any more; see parts for each result. Absent before.'),
     parts: Type.Array(OutboxPart, { description: 'In the order in which they are sent.' }),
   },
   { description: 'A queued send.' },
@@ -280,8 +258,8 @@ export const OutboxEntry = Type.Object(
 export type OutboxEntry = Static<typeof OutboxEntry>
 
 export const OutboxFilter = closed({
-  user_id: optional(bounded(512, 'Only messages that wait for this user, by id or name.')),
-  session: optional(bounded(200, 'Only messages that this session will send.')),
+  user_id: optional.bounded(512, 'Only messages that wait for this user, by id or name.'),
+  session: optional.bounded(200, 'Only messages that this session will send.'),
 })
 export type OutboxFilter = Static<typeof OutboxFilter>
 

@@ -1,13 +1,13 @@
 /** The nodes that share a store, and the state of its database, in the public form. */
 import { type Static, Type } from '@sinclair/typebox'
-import { flag, integer, oneOf, optional, text } from './shapes.ts'
+import { flag, integer, optional, text } from './shapes.ts'
 
 export const NodeInfo = Type.Object(
   {
     id: text('Changes when the process starts again.'),
     name: text('Machine and process, as in `svc-1:4711`.'),
     version: text('Version of svc that it runs.'),
-    url: optional(text('Where it answers; absent until it listens.')),
+    url: optional.text('Where it answers; absent until it listens.'),
     polls: flag('Whether it takes part in polling.'),
     since: integer('When it joined, in Unix milliseconds by the clock of the database.'),
     lease_left_ms: integer(
@@ -28,12 +28,13 @@ export type NodeInfo = Static<typeof NodeInfo>
 export const StandbyInfo = Type.Object(
   {
     name: Type.String(),
-    state: optional(text('Absent if the role of svc may not read it.')),
-    sync_state: optional(
-      oneOf(['async', 'sync', 'quorum', 'potential'], 'sync and quorum: commits wait for it.'),
+    state: optional.text('Absent if the role of svc may not read it.'),
+    sync_state: optional.oneOf(
+      ['async', 'sync', 'quorum', 'potential'],
+      'sync and quorum: commits wait for it.',
     ),
-    lag_ms: optional(
-      integer('How long a commit takes until it is durable there; absent while nothing is written.'),
+    lag_ms: optional.integer(
+      'How long a commit takes until it is durable there; absent while nothing is written.',
     ),
   },
   { description: 'A standby of the database.' },
@@ -45,7 +46,7 @@ export const Replication = Type.Object(
     synchronous_standby_names: text(
       'Setting of the database: commits wait for these standbys. Empty: a failover may lose what was confirmed.',
     ),
-    timeline: optional(text('History of the server; it changes when a standby takes over.')),
+    timeline: optional.text('History of the server; it changes when a standby takes over.'),
     standbys: Type.Array(StandbyInfo),
     can_read: flag('Whether the role of svc may read the state of standbys, as members of pg_monitor may.'),
     unconfirmed_rows: integer(

@@ -3,13 +3,14 @@ import { type Static, Type } from '@sinclair/typebox'
 import { MessageKind } from './message.ts'
 import { bounded, closed, optional } from './shapes.ts'
 
-const account = optional(bounded(200, 'Only events of this account: its session name.'))
+const account = optional.bounded(200, 'Only events of this account: its session name.')
 
 /** Arguments of a subscription to `message.*`. */
 export const MessageArguments = closed({
   account,
-  person: optional(
-    bounded(512, 'Only messages from and to this person: the id, or the name that people here gave.'),
+  person: optional.bounded(
+    512,
+    'Only messages from and to this person: the id, or the name that people here gave.',
   ),
   kinds: optional(Type.Array(MessageKind, { description: 'Only messages of these kinds.', maxItems: 6 })),
   words: optional(

@@ -1,5 +1,5 @@
 /** Pages of lists that are short most often: a number to return, and a number to skip. */
-import { between, optional } from './shapes.ts'
+import { optional } from './shapes.ts'
 
 /** Number of entries of a page, unless a caller says otherwise. */
 const defaultLimit = 1000
@@ -13,14 +13,17 @@ export interface ListPage {
 
 /** Input of an operation that lists. @param what what it lists, for the docs */
 export const pageInput = (what: string) => ({
-  limit: optional(
-    between(1, mostOnPage, `Maximum number of ${what} to return. If there are as many, ask for the rest.`, {
+  limit: optional.between(
+    1,
+    mostOnPage,
+    `Maximum number of ${what} to return. If there are as many, ask for the rest.`,
+    {
       default: defaultLimit,
-    }),
+    },
   ),
-  offset: optional(
-    between(0, Number.MAX_SAFE_INTEGER, `Number of ${what} to skip, from the first.`, { default: 0 }),
-  ),
+  offset: optional.between(0, Number.MAX_SAFE_INTEGER, `Number of ${what} to skip, from the first.`, {
+    default: 0,
+  }),
 })
 
 /** Returns one page of a list. */

@@ -4,7 +4,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { isReservedName } from './data-files.ts'
 import { SvcError, type SvcErrorOptions } from './error.ts'
 import { withoutUnseen } from './seen.ts'
-import { bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+import { bounded, closed, flag, integer, oneOf, optional } from './shapes.ts'
 
 export const SessionStatus = oneOf(
   ['connected', 'expired', 'lapsed', 'disconnected', 'logging_in'],
@@ -25,33 +25,27 @@ export const mutedAfter = 5
 export const Session = Type.Object({
   name: Type.String(),
   bot_id: optional(Type.String()),
-  user_id: optional(text('The WeChat user who scanned.')),
-  invitation: optional(text('Id of the invitation by which this person joined: a guest.')),
+  user_id: optional.text('The WeChat user who scanned.'),
+  invitation: optional.text('Id of the invitation by which this person joined: a guest.'),
   connected: flag('Whether messages are sent through it: true if it is connected or lapsed.'),
   status: SessionStatus,
   is_default: Type.Boolean(),
-  created_at: optional(integer('Unix milliseconds.')),
-  last_poll_at: optional(integer('Unix milliseconds of the last answer to a poll.')),
-  failing_since: optional(
-    integer(
-      'Unix milliseconds since when its polls fail; set after 30 s of failures, absent while they work.',
-    ),
+  created_at: optional.integer('Unix milliseconds.'),
+  last_poll_at: optional.integer('Unix milliseconds of the last answer to a poll.'),
+  failing_since: optional.integer(
+    'Unix milliseconds since when its polls fail; set after 30 s of failures, absent while they work.',
   ),
-  poll_error: optional(text('Why the last of those polls failed.')),
-  poll_error_code: optional(text('The error code of that failure.')),
-  poll_error_quote: optional(
-    text(
-      "The part of it that is not svc's own text: WeChat's message, the HTTP status, or the system's error code.",
-    ),
+  poll_error: optional.text('Why the last of those polls failed.'),
+  poll_error_code: optional.text('The error code of that failure.'),
+  poll_error_quote: optional.text(
+    "The part of it that is not svc's own text: WeChat's message, the HTTP status, or the system's error code.",
   ),
   user_count: integer('Users who have written to this session.'),
-  suspect_count: optional(
-    integer(
-      'Messages of the last 24 hours that WeChat accepted without an id: they may not have been shown. Absent when there are none.',
-    ),
+  suspect_count: optional.integer(
+    'Messages of the last 24 hours that WeChat accepted without an id: they may not have been shown. Absent when there are none.',
   ),
-  muted_since: optional(
-    integer('Unix milliseconds since when WeChat may have muted this account; absent while it has not.'),
+  muted_since: optional.integer(
+    'Unix milliseconds since when WeChat may have muted this account; absent while it has not.',
   ),
   muted_because: optional(MutedBecause),
 })
@@ -74,11 +68,11 @@ export interface Receiving {
 /** A user of a session in the public form: whether the bot may answer, how often and until when. */
 export const SessionUser = Type.Object({
   user_id: Type.String(),
-  name: optional(text('The name that people here gave to the user; send accepts it as `to`.')),
-  first_seen: optional(integer('Unix milliseconds.')),
-  last_received: optional(integer('Unix milliseconds of the newest message from the user.')),
-  last_sent: optional(integer('Unix milliseconds of the last answer.')),
-  window_expires_at: optional(integer('Unix milliseconds until when the bot may answer.')),
+  name: optional.text('The name that people here gave to the user; send accepts it as `to`.'),
+  first_seen: optional.integer('Unix milliseconds.'),
+  last_received: optional.integer('Unix milliseconds of the newest message from the user.'),
+  last_sent: optional.integer('Unix milliseconds of the last answer.'),
+  window_expires_at: optional.integer('Unix milliseconds until when the bot may answer.'),
   remaining: integer('Answers left until the user writes again; 0 once the window is closed.'),
 })
 export type SessionUser = Static<typeof SessionUser>
@@ -103,8 +97,8 @@ const user = 'A user id, or the name of one user.'
 
 /** Which users to list. */
 export const UserFilter = closed({
-  session: optional(bounded(200, 'Only users of this session.')),
-  user_id: optional(bounded(512, user)),
+  session: optional.bounded(200, 'Only users of this session.'),
+  user_id: optional.bounded(512, user),
 })
 export type UserFilter = Static<typeof UserFilter>
 
@@ -117,7 +111,7 @@ export const NameRequest = closed({
       'At most 64 characters without "@", and not the name of another user of the session. An empty text removes the name.',
     examples: ['Mum'],
   }),
-  session: optional(bounded(200, 'The session of the user; by default the one that the user wrote to last.')),
+  session: optional.bounded(200, 'The session of the user; by default the one that the user wrote to last.'),
 })
 export type NameRequest = Static<typeof NameRequest>
 
@@ -257,7 +251,7 @@ export const SessionCheck = Type.Object({
   answered: flag(
     'False: WeChat gave no clear answer in time. Either none came, or one with neither messages nor a cursor, which is typical of a session that no longer brings messages. Then status is the last known one.',
   ),
-  poll_error: optional(text('Why its polls have failed for 30 s or more.')),
+  poll_error: optional.text('Why its polls have failed for 30 s or more.'),
 })
 export type SessionCheck = Static<typeof SessionCheck>
 

@@ -15,7 +15,7 @@ import {
  * Like Type.Optional, but without its checks of the kind of schema: with hundreds of calls at each start, the
  * runtime would begin to compile them.
  */
-export const optional = <S extends TSchema>(schema: S): TOptional<S> => ({
+const toOptional = <S extends TSchema>(schema: S): TOptional<S> => ({
   ...schema,
   [OptionalKind]: 'Optional',
 })
@@ -50,4 +50,15 @@ export const closed = <P extends TProperties>(properties: P) =>
 export const withDescription = <S extends TSchema>(schema: S, description: string): S => ({
   ...schema,
   description,
+})
+
+/** Makes a field optional; `optional.text('…')` is short for `optional(text('…'))`. */
+export const optional = Object.assign(toOptional, {
+  text: (...given: Parameters<typeof text>) => toOptional(text(...given)),
+  integer: (...given: Parameters<typeof integer>) => toOptional(integer(...given)),
+  flag: (...given: Parameters<typeof flag>) => toOptional(flag(...given)),
+  bounded: (...given: Parameters<typeof bounded>) => toOptional(bounded(...given)),
+  between: (...given: Parameters<typeof between>) => toOptional(between(...given)),
+  oneOf: <const T extends string>(values: readonly T[], description?: string, more: object = {}) =>
+    toOptional(oneOf(values, description, more)),
 })

@@ -1,7 +1,7 @@
 /** Topics: addresses that programs send notices to, for one or more people on WeChat. */
 import { type Static, Type } from '@sinclair/typebox'
 import type { MediaContent } from './message.ts'
-import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+import { bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** From the least to the most urgent, as ntfy names them. */
 export const priorities = ['min', 'low', 'default', 'high', 'max'] as const
@@ -87,25 +87,21 @@ const settings = {
       examples: ['23:00-07:00'],
     }),
   ),
-  zone: optional(
-    bounded(64, 'Time zone of the topic. Default: that of the service.', { examples: ['Asia/Shanghai'] }),
+  zone: optional.bounded(64, 'Time zone of the topic. Default: that of the service.', {
+    examples: ['Asia/Shanghai'],
+  }),
+  digest: optional.flag(
+    'Everything less urgent than "high" waits for a digest. Default: only "low" and "min".',
   ),
-  digest: optional(
-    flag('Everything less urgent than "high" waits for a digest. Default: only "low" and "min".'),
+  answers: optional.between(
+    1,
+    8,
+    'How many of the ten answers to a message of the person all topics together may take. Default: 5.',
   ),
-  answers: optional(
-    between(
-      1,
-      8,
-      'How many of the ten answers to a message of the person all topics together may take. Default: 5.',
-    ),
-  ),
-  keep_seconds: optional(
-    between(
-      60,
-      7 * 86_400,
-      'How long a notice waits, at most. After that it is only counted. Default: a day.',
-    ),
+  keep_seconds: optional.between(
+    60,
+    7 * 86_400,
+    'How long a notice waits, at most. After that it is only counted. Default: a day.',
   ),
   template: optional(
     Type.String({
@@ -129,8 +125,8 @@ const settings = {
       examples: [{ critical: 'max', warning: 'default' }],
     }),
   ),
-  attach_private: optional(
-    flag('Fetch files from addresses in a private network, such as a camera. Only on the command line.'),
+  attach_private: optional.flag(
+    'Fetch files from addresses in a private network, such as a camera. Only on the command line.',
   ),
 }
 
@@ -138,11 +134,9 @@ const settings = {
 export const NewTopicInput = closed({
   name,
   to: people('The people, each by user id or name.'),
-  session: optional(
-    bounded(
-      200,
-      'The account that sends; by default, for each person, the one that this person wrote to last.',
-    ),
+  session: optional.bounded(
+    200,
+    'The account that sends; by default, for each person, the one that this person wrote to last.',
   ),
   ...settings,
 })
@@ -153,23 +147,21 @@ export const TopicChangeInput = closed({
   topic: name,
   add: optional(people('People who are notified from now on, each by user id or name.')),
   remove: optional(people('People who are not notified any more. What waits for them goes.')),
-  user: optional(
-    bounded(512, 'Quiet hours, zone and answers are only for this person of the topic.', {
-      examples: ['Dad'],
-    }),
-  ),
+  user: optional.bounded(512, 'Quiet hours, zone and answers are only for this person of the topic.', {
+    examples: ['Dad'],
+  }),
   ...settings,
 })
 export type TopicChangeInput = Static<typeof TopicChangeInput>
 
 const person = {
   user_id: Type.String(),
-  name: optional(text('The name that people gave to the user.')),
+  name: optional.text('The name that people gave to the user.'),
   session: text('The account that sends.'),
-  quiet: optional(text('Quiet hours of this person, in place of those of the topic.')),
-  zone: optional(text('Time zone of this person, in place of that of the topic.')),
-  answers: optional(
-    integer('Answers that all topics of this person may take, in place of those of the topic.'),
+  quiet: optional.text('Quiet hours of this person, in place of those of the topic.'),
+  zone: optional.text('Time zone of this person, in place of that of the topic.'),
+  answers: optional.integer(
+    'Answers that all topics of this person may take, in place of those of the topic.',
   ),
   waiting: integer('Number of notices that wait for this person.'),
 }
@@ -194,10 +186,8 @@ export const Topic = Type.Object(
     waiting: integer('Number of notices that wait, each once for each person.'),
     sent: integer('Number of notices that were sent since it was made, each once for each person.'),
     expired: integer('Number of notices that ran out of time.'),
-    template_missed: optional(
-      integer(
-        'Bodies in which the template found nothing, since the last change. They are shown without it.',
-      ),
+    template_missed: optional.integer(
+      'Bodies in which the template found nothing, since the last change. They are shown without it.',
     ),
     unknown_severities: optional(
       Type.Unsafe<Readonly<Record<string, number>>>({
@@ -248,13 +238,11 @@ export const TopicState = Type.Object({
         ['waiting', 'sending', 'unknown'],
         'unknown: it was on its way when its process ended, so it may have arrived. The next message names it.',
       ),
-      why: optional(
-        oneOf(
-          waitReasons,
-          'gathering: it waits some seconds for others. digest: it waits for a digest. below_min: it is less urgent than the topic sends. quiet: quiet hours. window_closed: the person has to write first. kept_answers: the last answers are kept. topic_answers: topics have used theirs. sending: a message is on its way. not_connected: the account is not connected. not_running: no service runs, so nothing is sent.',
-        ),
+      why: optional.oneOf(
+        waitReasons,
+        'gathering: it waits some seconds for others. digest: it waits for a digest. below_min: it is less urgent than the topic sends. quiet: quiet hours. window_closed: the person has to write first. kept_answers: the last answers are kept. topic_answers: topics have used theirs. sending: a message is on its way. not_connected: the account is not connected. not_running: no service runs, so nothing is sent.',
       ),
-      until: optional(integer('Unix milliseconds: it goes then, as far as it is known.')),
+      until: optional.integer('Unix milliseconds: it goes then, as far as it is known.'),
     }),
     { description: 'Newest first, at most 100.' },
   ),

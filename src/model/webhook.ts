@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { eventTypes, WebhookEnding } from './event.ts'
 import type { NextStep } from './next-step.ts'
-import { between, bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
+import { bounded, closed, flag, integer, oneOf, optional, text } from './shapes.ts'
 
 /** The event types that an endpoint can receive. */
 const WebhookEventType = oneOf(eventTypes)
@@ -21,7 +21,7 @@ export type WebhookFailure = (typeof failures)[number]
 const failureDescription =
   'A code for programs. http_status: the answer was not 2xx. redirect: the answer was a redirect, which svc does not follow. timeout: no answer in time. forbidden: the address is not allowed. unreachable: no connection.'
 const absentInOldRecords = 'Absent in records from older versions.'
-export const FailureCode = optional(oneOf(failures, `${failureDescription} ${absentInOldRecords}`))
+export const FailureCode = optional.oneOf(failures, `${failureDescription} ${absentInOldRecords}`)
 
 export const WebhookEndpoint = Type.Object(
   {
@@ -30,8 +30,8 @@ export const WebhookEndpoint = Type.Object(
     types: Type.Array(WebhookEventType, {
       description: 'Empty: all but session.joined, audit.line and backup.failed.',
     }),
-    session: optional(text('Only events of this session.')),
-    user: optional(text('Only messages from and to this user.')),
+    session: optional.text('Only events of this session.'),
+    user: optional.text('Only messages from and to this user.'),
     headers: textRecord('Sent with each delivery. The values are secret and never shown.'),
     allow_private: flag('Whether it may be in a private network or on the machine of svc.'),
     replies: flag('Whether a text in its answer is sent to the user who wrote.'),
@@ -39,29 +39,25 @@ export const WebhookEndpoint = Type.Object(
       ['active', 'failing', 'paused', 'disabled'],
       'failing: no delivery succeeds at the moment, and svc tries again. paused: a person paused it. disabled: svc switched it off; resume switches it on.',
     ),
-    disabled_reason: optional(text('Why it was switched off.')),
+    disabled_reason: optional.text('Why it was switched off.'),
     disabled_code: optional(WebhookEnding),
-    disabled_at: optional(integer('Unix milliseconds.')),
+    disabled_at: optional.integer('Unix milliseconds.'),
     created_at: integer('Unix milliseconds.'),
-    made_by: optional(
-      text('The key that added it: key:<id>, or panel:<id> for a sign-in with that key. Absent: no key did.'),
+    made_by: optional.text(
+      'The key that added it: key:<id>, or panel:<id> for a sign-in with that key. Absent: no key did.',
     ),
-    last_success_at: optional(
-      integer('Unix milliseconds: when an event was delivered last. Tests do not count.'),
+    last_success_at: optional.integer(
+      'Unix milliseconds: when an event was delivered last. Tests do not count.',
     ),
-    failing_since: optional(integer('Unix milliseconds: no delivery has succeeded since then.')),
-    last_error: optional(text('The last failure.')),
+    failing_since: optional.integer('Unix milliseconds: no delivery has succeeded since then.'),
+    last_error: optional.text('The last failure.'),
     last_error_code: FailureCode,
-    next_try_at: optional(
-      integer('Unix milliseconds: after a failure, the latest time of the next attempt.'),
+    next_try_at: optional.integer('Unix milliseconds: after a failure, the latest time of the next attempt.'),
+    rotating_until: optional.integer(
+      'Unix milliseconds: until then deliveries are also signed with the previous secret.',
     ),
-    rotating_until: optional(
-      integer('Unix milliseconds: until then deliveries are also signed with the previous secret.'),
-    ),
-    expires_at: optional(
-      integer(
-        'Unix milliseconds: it is a subscription of an MCP client, and ends then unless the client renews it. Absent for other endpoints.',
-      ),
+    expires_at: optional.integer(
+      'Unix milliseconds: it is a subscription of an MCP client, and ends then unless the client renews it. Absent for other endpoints.',
     ),
     tries: Type.Object(
       { done: Type.Integer(), failed: Type.Integer(), gave_up: Type.Integer() },
@@ -88,7 +84,7 @@ export const ReplayedWebhook = Type.Object({
       'Events from the new position to the old one. It gets all of them, including those from before it was added.',
     ),
     events_is_lower_bound: flag('True when there are more than events.'),
-    since: optional(integer('Unix milliseconds: when the first of them happened.')),
+    since: optional.integer('Unix milliseconds: when the first of them happened.'),
   }),
 })
 export type ReplayedWebhook = Static<typeof ReplayedWebhook>
@@ -111,14 +107,12 @@ export const WebhookDelivery = Type.Object(
       ['done', 'failed', 'gave_up'],
       'failed: svc tries it again, unless it was a test. gave_up: it failed for the last time; replay sends it again.',
     ),
-    status: optional(integer('HTTP status of the answer; absent without one.')),
+    status: optional.integer('HTTP status of the answer; absent without one.'),
     took_ms: Type.Integer(),
-    detail: optional(text('What went wrong.')),
-    code: optional(
-      oneOf(
-        [...failures, 'reply_not_sent'],
-        `${failureDescription} reply_not_sent: the delivery succeeded, but its reply could not be sent. ${absentInOldRecords}`,
-      ),
+    detail: optional.text('What went wrong.'),
+    code: optional.oneOf(
+      [...failures, 'reply_not_sent'],
+      `${failureDescription} reply_not_sent: the delivery succeeded, but its reply could not be sent. ${absentInOldRecords}`,
     ),
   },
   { description: 'One attempt to deliver an event.' },
@@ -134,9 +128,10 @@ export const NewWebhookInput = closed({
       maxItems: 20,
     }),
   ),
-  session: optional(bounded(200, 'Only events of this session.')),
-  user: optional(
-    bounded(512, 'Only messages from and to this user: the id, or the name that people here gave.'),
+  session: optional.bounded(200, 'Only events of this session.'),
+  user: optional.bounded(
+    512,
+    'Only messages from and to this user: the id, or the name that people here gave.',
   ),
   headers: optional(
     textRecord(
@@ -144,12 +139,10 @@ export const NewWebhookInput = closed({
       4000,
     ),
   ),
-  allow_private: optional(
-    flag(
-      'Allow an address in a private network. Not possible over HTTP: use the command line or the library.',
-    ),
+  allow_private: optional.flag(
+    'Allow an address in a private network. Not possible over HTTP: use the command line or the library.',
   ),
-  replies: optional(flag('Send the text of its answer {"reply": {"text": …}} to the user who wrote.')),
+  replies: optional.flag('Send the text of its answer {"reply": {"text": …}} to the user who wrote.'),
 })
 export type NewWebhookInput = Static<typeof NewWebhookInput>
 
@@ -157,7 +150,7 @@ export type NewWebhookInput = Static<typeof NewWebhookInput>
 export const addPrivate: NextStep = { action: 'run', command: ['webhook', 'add', '<url>', '--allow-private'] }
 
 export const WebhookLogQuery = closed({
-  limit: optional(between(1, 1000, 'Most attempts to return.', { default: 50 })),
-  outcome: optional(oneOf(['done', 'failed', 'gave_up'])),
+  limit: optional.between(1, 1000, 'Most attempts to return.', { default: 50 }),
+  outcome: optional.oneOf(['done', 'failed', 'gave_up']),
 })
 export type WebhookLogQuery = Static<typeof WebhookLogQuery>

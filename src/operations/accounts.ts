@@ -6,7 +6,7 @@ import { waitOf } from '../model/call.ts'
 import { badArgument } from '../model/error.ts'
 import { type LoginFlow, LoginStatus } from '../model/login.ts'
 import { normalizeSessionName, Session, SessionUser, sessionKeyOf } from '../model/session.ts'
-import { bounded, closed, flag, integer, optional, seconds, text } from '../model/shapes.ts'
+import { bounded, closed, integer, optional, seconds, text } from '../model/shapes.ts'
 import { logout } from './logout.ts'
 import { defineOperation } from './operation.ts'
 import { drawQrSvg } from './qr.ts'
@@ -69,7 +69,7 @@ export const startLogin = defineOperation({
   input: closed({
     session_name: optional(sessionName('Name of the session; "" or absent is the session "default".')),
     name: optional(sessionName('The same as session_name.')),
-    force: optional(flag('Log in again although the session is connected.')),
+    force: optional.flag('Log in again although the session is connected.'),
   }),
   output: LoginStep,
   errors: [...errors, 'session_not_found', 'rate_limited', 'forbidden'],
@@ -142,10 +142,8 @@ export const cancelLogin = defineOperation({
     'success is false if the login does not exist, or was confirmed on the phone at this moment: then it goes on.',
   input: closed({
     login_id,
-    left: optional(
-      flag(
-        'The user has left the page: the login ends within a minute, unless somebody follows it or has scanned the code.',
-      ),
+    left: optional.flag(
+      'The user has left the page: the login ends within a minute, unless somebody follows it or has scanned the code.',
     ),
   }),
   output: Done,

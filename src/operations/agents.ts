@@ -6,18 +6,18 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { formatPrincipal, owner } from '../model/principal.ts'
 import type { TakenAsAnswer } from '../model/question.ts'
-import { between, bounded, closed, flag, optional } from '../model/shapes.ts'
+import { between, bounded, closed, optional } from '../model/shapes.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { AgentStore, StoredConversation, StoredQuestion, StoredTurn } from '../storage/agents.ts'
 import { defineOperation } from './operation.ts'
 import { hasRight } from './rights.ts'
 import { RowId } from './schema.ts'
 
-const agent = optional(bounded(64, 'Only of this agent, by its name.', { examples: ['agent'] }))
-const session = optional(bounded(200, 'Only of this session.', { examples: ['work'] }))
-const user = optional(
-  bounded(512, 'Only of this user, by id or name.', { examples: ['o9cq8example@im.wechat'] }),
-)
+const agent = optional.bounded(64, 'Only of this agent, by its name.', { examples: ['agent'] })
+const session = optional.bounded(200, 'Only of this session.', { examples: ['work'] })
+const user = optional.bounded(512, 'Only of this user, by id or name.', {
+  examples: ['o9cq8example@im.wechat'],
+})
 
 const ids = { agent: 'agent', session: 'work', user_id: 'o9cq8example@im.wechat' }
 const exampleTurn = {
@@ -61,7 +61,7 @@ export const listAgents = defineOperation({
     agent,
     session,
     user,
-    limit: optional(between(1, 1000, 'Maximum number of conversations to return.', { default: 100 })),
+    limit: optional.between(1, 1000, 'Maximum number of conversations to return.', { default: 100 }),
   }),
   output: Type.Array(AgentConversation, { description: 'Newest first.' }),
   errors: ['session_not_found'],
@@ -106,7 +106,7 @@ export const listAgentTurns = defineOperation({
     session,
     user,
     before: optional(RowId('Only turns before this id.')),
-    limit: optional(between(1, 200, 'Maximum number of turns to return.', { default: 50 })),
+    limit: optional.between(1, 200, 'Maximum number of turns to return.', { default: 50 }),
   }),
   output: Type.Array(AgentTurn, { description: 'Newest first.' }),
   errors: ['session_not_found'],
@@ -179,17 +179,15 @@ export const injectAgentTurn = defineOperation({
       examples: ['o9cq8example@im.wechat'],
     }),
     prompt: bounded(100_000, 'What the agent is asked.', { examples: ['What is new today?'] }),
-    session: optional(
-      bounded(200, 'Session. Default: the one that the user last wrote to.', { examples: ['work'] }),
+    session: optional.bounded(200, 'Session. Default: the one that the user last wrote to.', {
+      examples: ['work'],
+    }),
+    agent: optional.bounded(
+      64,
+      'Name of the agent. Default: the one that runs; of several, the one that the user talked with last.',
+      { examples: ['agent'] },
     ),
-    agent: optional(
-      bounded(
-        64,
-        'Name of the agent. Default: the one that runs; of several, the one that the user talked with last.',
-        { examples: ['agent'] },
-      ),
-    ),
-    fresh: optional(flag("Use an agent session of its own, not that of the user's conversation.")),
+    fresh: optional.flag("Use an agent session of its own, not that of the user's conversation."),
   }),
   output: AgentTurn,
   errors: ['not_found', 'session_not_found'],

@@ -4,7 +4,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import { AuditLine, AuditOutcome } from '../model/audit.ts'
 import { badArgument } from '../model/error.ts'
 import { owner } from '../model/principal.ts'
-import { between, bounded, closed, optional } from '../model/shapes.ts'
+import { closed, optional } from '../model/shapes.ts'
 import { isUserId } from '../model/user-id.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
@@ -18,39 +18,38 @@ export const listAudit = defineOperation({
   description:
     'Lists the calls that changed or sent something, and those that were denied to a key, newest first. A line never has the content of a call. Calls that only read have no line. Lines are kept for 90 days unless configured.',
   input: closed({
-    key: optional(
-      bounded(64, 'Only calls with this key, by its id, or with all keys that had this name.', {
-        examples: ['support-bot'],
-      }),
+    key: optional.bounded(64, 'Only calls with this key, by its id, or with all keys that had this name.', {
+      examples: ['support-bot'],
+    }),
+    principal: optional.bounded(
+      64,
+      'Only calls of this caller: owner, panel, stdio, key:<id>, panel:<id>, webhook:<id>, open.',
     ),
-    principal: optional(
-      bounded(
-        64,
-        'Only calls of this caller: owner, panel, stdio, key:<id>, panel:<id>, webhook:<id>, open.',
-      ),
-    ),
-    operation: optional(
-      bounded(500, 'Only calls of this operation, or of several with commas between them.', {
+    operation: optional.bounded(
+      500,
+      'Only calls of this operation, or of several with commas between them.',
+      {
         examples: ['send', 'login,logout'],
-      }),
+      },
     ),
     outcome: optional(AuditOutcome),
-    session: optional(bounded(200, 'Only calls about this session.')),
-    user: optional(
-      bounded(512, 'Only calls about this user, by id or name; for an erased one what stands in its place.'),
+    session: optional.bounded(200, 'Only calls about this session.'),
+    user: optional.bounded(
+      512,
+      'Only calls about this user, by id or name; for an erased one what stands in its place.',
     ),
     message: optional(
       RowId('Only calls about this message: who drafted, changed, approved, sent or refused it.'),
     ),
-    address: optional(bounded(200, 'Only calls from this address.', { examples: ['10.0.0.7', 'cli:alice'] })),
-    request: optional(bounded(64, 'Only the call of this HTTP request, by its id.')),
+    address: optional.bounded(200, 'Only calls from this address.', { examples: ['10.0.0.7', 'cli:alice'] }),
+    request: optional.bounded(64, 'Only the call of this HTTP request, by its id.'),
     since: optional(
       Time('Only calls since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
     ),
     until: optional(Time('Only calls before this time.')),
     before: optional(RowId('Only lines before this id.')),
     after: optional(RowId('Only lines after this id, oldest first.')),
-    limit: optional(between(1, 1000, 'Maximum number of lines to return.', { default: 100 })),
+    limit: optional.between(1, 1000, 'Maximum number of lines to return.', { default: 100 }),
   }),
   output: Type.Array(AuditLine, { description: 'Newest first; with after oldest first.' }),
   errors: ['not_found', 'session_not_found'],

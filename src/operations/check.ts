@@ -1,7 +1,7 @@
 /** `check_sessions`: asks WeChat whether accounts still work. */
 import { Type } from '@sinclair/typebox'
 import { SessionCheck } from '../model/session.ts'
-import { bounded, closed, optional } from '../model/shapes.ts'
+import { closed, optional } from '../model/shapes.ts'
 import { defineOperation } from './operation.ts'
 
 /** Number of checks at the same time. A check takes seconds, and there may be thousands of sessions. */
@@ -15,7 +15,7 @@ export const checkSessions = defineOperation({
   right: 'check',
   description:
     'Asks WeChat whether it still accepts the login of an account; an account that works again is marked as connected. It takes a few seconds. If a service runs, the service asks; otherwise this command polls WeChat itself, and stores the messages that arrive.',
-  input: closed({ session: optional(bounded(200, 'Only this session; without it all sessions.')) }),
+  input: closed({ session: optional.bounded(200, 'Only this session; without it all sessions.') }),
   output: Type.Array(SessionCheck),
   errors: ['session_not_found', 'not_connected'],
   cli: {

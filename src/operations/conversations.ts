@@ -65,9 +65,9 @@ export const listConversations = defineOperation({
   description:
     'Lists all conversations, newest first: the shortened newest message, the number of unread messages, and until when and how often the bot may answer.',
   input: closed({
-    session: optional(bounded(200, 'Only conversations of this session.')),
-    user: optional(bounded(512, 'Only conversations with this user, by id or name.')),
-    limit: optional(between(1, 1000, 'Maximum number of conversations. Without it: all.')),
+    session: optional.bounded(200, 'Only conversations of this session.'),
+    user: optional.bounded(512, 'Only conversations with this user, by id or name.'),
+    limit: optional.between(1, 1000, 'Maximum number of conversations. Without it: all.'),
   }),
   output: Type.Array(ConversationLine),
   errors: ['session_not_found'],

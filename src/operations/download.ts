@@ -1,5 +1,5 @@
 import { DigestChoice, Downloaded } from '../model/media.ts'
-import { between, bounded, closed, optional } from '../model/shapes.ts'
+import { closed, optional } from '../model/shapes.ts'
 import { defineTool } from './operation.ts'
 import { Id } from './schema.ts'
 
@@ -17,12 +17,10 @@ Works for messages with \`has_media\` true in their items. If it fails with \`me
     message_id: Id('As a string: most exceed 2^53.', {
       examples: ['7412365478965412365'],
     }),
-    save_dir: optional(bounded(4096, "Folder to save into. Without it: svc's own folder for downloads.")),
-    item: optional(
-      between(0, 999, 'Number of the media, counted from 0 over the items with has_media.', {
-        default: 0,
-      }),
-    ),
+    save_dir: optional.bounded(4096, "Folder to save into. Without it: svc's own folder for downloads."),
+    item: optional.between(0, 999, 'Number of the media, counted from 0 over the items with has_media.', {
+      default: 0,
+    }),
     digest: optional(DigestChoice),
   }),
   output: Downloaded,

@@ -11,17 +11,13 @@ import { parseTime } from './schema.ts'
 
 const StreamInput = closed({
   ...EventQuery.properties,
-  after: optional(
-    bounded(
-      64,
-      'Id of an event, or a time (Unix milliseconds or ISO 8601): only events after it. 0: all stored events. Without it: events from now on.',
-    ),
+  after: optional.bounded(
+    64,
+    'Id of an event, or a time (Unix milliseconds or ISO 8601): only events after it. 0: all stored events. Without it: events from now on.',
   ),
-  consumer: optional(
-    bounded(
-      64,
-      'Name under which svc keeps the position. A new name starts now. The position moves when the reader connects again with the id of its last event.',
-    ),
+  consumer: optional.bounded(
+    64,
+    'Name under which svc keeps the position. A new name starts now. The position moves when the reader connects again with the id of its last event.',
   ),
 })
 
@@ -71,8 +67,9 @@ export const followEvents = defineOperation({
     'Server-sent events in one order, from now on or from the position of the reader. The `id` of an event is its position; a client that connects again sends the last id as Last-Event-ID. A browser, which sends no token, uses a link of POST /events/link. `data` is one JSON object: `{id, type, timestamp, data}`; /asyncapi.json describes each type. A comment comes at least every 8 seconds. An event named `gone` means that events are lost, because retention deleted them or the id is of another data directory; the oldest stored event comes next. A client that does not read is disconnected, and can continue when it connects again. Each event comes at least once: a repeated event has the same id.',
   input: closed({
     ...StreamInput.properties,
-    last_event_id: optional(
-      bounded(64, 'Same as `after`, and takes precedence over it. A client that connects again sends it.'),
+    last_event_id: optional.bounded(
+      64,
+      'Same as `after`, and takes precedence over it. A client that connects again sends it.',
     ),
   }),
   output: Type.Unsafe<OpenedEvents>({ type: 'string' }),

@@ -9,7 +9,7 @@ import type { Grant } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
+import { closed, optional } from '../model/shapes.ts'
 import { shares } from '../model/shares.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import { toJsonLine } from '../platform/escape-controls.ts'
@@ -40,29 +40,29 @@ export interface OpenedExport {
 }
 
 const ExportInput = closed({
-  format: optional(
-    oneOf(
-      ['jsonl', 'html'],
-      'jsonl: one message per line, as history returns it. html: one page for people, with pictures.',
-      { default: 'jsonl' },
-    ),
+  format: optional.oneOf(
+    ['jsonl', 'html'],
+    'jsonl: one message per line, as history returns it. html: one page for people, with pictures.',
+    { default: 'jsonl' },
   ),
-  user: optional(
-    bounded(512, 'Only messages from or to this user: the id, or the name that people gave to the user.', {
+  user: optional.bounded(
+    512,
+    'Only messages from or to this user: the id, or the name that people gave to the user.',
+    {
       examples: [exampleUser],
-    }),
+    },
   ),
-  session: optional(bounded(200, 'Only messages of this session.')),
+  session: optional.bounded(200, 'Only messages of this session.'),
   since: optional(
     Time('Only messages since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
   ),
   until: optional(
     Time('Only messages before this time (exclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
   ),
-  language: optional(
-    bounded(35, 'Language of the page, en or zh, with a region for its dates: en-GB.', { default: 'en' }),
-  ),
-  time_zone: optional(bounded(64, 'Time zone of the page: Asia/Shanghai. Default: that of the service.')),
+  language: optional.bounded(35, 'Language of the page, en or zh, with a region for its dates: en-GB.', {
+    default: 'en',
+  }),
+  time_zone: optional.bounded(64, 'Time zone of the page: Asia/Shanghai. Default: that of the service.'),
 })
 
 export const exportMessages = defineOperation({

@@ -2,7 +2,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import { badArgument } from '../model/error.ts'
 import { Direction, HistoryPage, MessageKind } from '../model/message.ts'
 import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
-import { between, bounded, closed, optional, withDescription } from '../model/shapes.ts'
+import { closed, optional, withDescription } from '../model/shapes.ts'
 import { isUserId } from '../model/user-id.ts'
 import { exampleReceived, exampleSent, exampleUser } from './example-values.ts'
 import { defineTool } from './operation.ts'
@@ -10,17 +10,15 @@ import { Offset, RowId, Time } from './schema.ts'
 
 /** Filters for messages, and which page of the matches to return. */
 export const HistoryInput = closed({
-  user_id: optional(
-    bounded(
-      512,
-      'Id of a user, or the name that people gave to the user: only messages from or to this user.',
-      {
-        examples: [exampleUser],
-      },
-    ),
+  user_id: optional.bounded(
+    512,
+    'Id of a user, or the name that people gave to the user: only messages from or to this user.',
+    {
+      examples: [exampleUser],
+    },
   ),
-  bot_id: optional(bounded(512, 'Only messages of this bot account.')),
-  session: optional(bounded(200, 'Only messages of this session.')),
+  bot_id: optional.bounded(512, 'Only messages of this bot account.'),
+  session: optional.bounded(200, 'Only messages of this session.'),
   msg_type: optional(withDescription(MessageKind, 'Kind of the first item.')),
   direction: optional(withDescription(Direction, 'received: from users.')),
   since: optional(
@@ -33,14 +31,12 @@ export const HistoryInput = closed({
       examples: ['2026-01-02'],
     }),
   ),
-  text_contains: optional(
-    bounded(
-      1000,
-      'Part of the text, of a file name or of the transcript of a voice message, taken literally; the case of A to Z does not matter.',
-      { examples: ['你好', '100%'] },
-    ),
+  text_contains: optional.bounded(
+    1000,
+    'Part of the text, of a file name or of the transcript of a voice message, taken literally; the case of A to Z does not matter.',
+    { examples: ['你好', '100%'] },
   ),
-  limit: optional(between(1, 200, 'Most messages to return.', { default: 50 })),
+  limit: optional.between(1, 200, 'Most messages to return.', { default: 50 }),
   offset: optional(Offset('Matches to skip, from the newest; `before` pages better.')),
   before: optional(
     RowId(

@@ -10,7 +10,7 @@ import {
   NewInvitationInput,
 } from '../model/invitation.ts'
 import { owner } from '../model/principal.ts'
-import { bounded, closed, integer, optional, seconds } from '../model/shapes.ts'
+import { bounded, closed, optional, seconds } from '../model/shapes.ts'
 import { defineOperation } from './operation.ts'
 import { drawQrSvg } from './qr.ts'
 
@@ -141,7 +141,7 @@ export const lookAtInvitation = defineOperation({
   description: 'Returns when the login of this browser changes, at the latest after timeout. Starts nothing.',
   input: closed({
     ...visit,
-    seen: optional(integer('The revision that the page has.')),
+    seen: optional.integer('The revision that the page has.'),
     timeout: optional(seconds(25, 0, 'Longest wait in seconds for a change.')),
   }),
   output: InvitationView,

@@ -5,7 +5,7 @@ import { badArgument } from '../model/error.ts'
 import { AddedKey, Key, Me, NewKeyInput, RevokedKeys } from '../model/key.ts'
 import { linkNext, pageInput } from '../model/page.ts'
 import { formatPrincipal, owner, type Principal } from '../model/principal.ts'
-import { between, bounded, closed, oneOf, optional } from '../model/shapes.ts'
+import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
 import { type CommandShape, defineOperation } from './operation.ts'
 import { mayCall, rightsHeldBy } from './rights.ts'
 import { tools } from './tools.ts'
@@ -136,8 +136,11 @@ export const rotateKey = defineOperation({
     'Makes a new secret for a key. Only this answer contains it. The key keeps its id and everything that belongs to it. The old secret ends now, or after `keep_old_seconds`.',
   input: closed({
     ...KeyInput.properties,
-    keep_old_seconds: optional(
-      between(0, maxKeepSeconds, 'How long the old secret is accepted too, in seconds.', { default: 0 }),
+    keep_old_seconds: optional.between(
+      0,
+      maxKeepSeconds,
+      'How long the old secret is accepted too, in seconds.',
+      { default: 0 },
     ),
   }),
   output: AddedKey,

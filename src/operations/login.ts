@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox'
 import { waitOf } from '../model/call.ts'
 import { LoginStatus } from '../model/login.ts'
-import { closed, oneOf, optional, seconds } from '../model/shapes.ts'
+import { closed, optional, seconds } from '../model/shapes.ts'
 import { exampleBot } from './example-values.ts'
 import { defineTool } from './operation.ts'
 import { drawQrPng, drawQrSvg } from './qr.ts'
@@ -27,10 +27,12 @@ export const login = defineTool({
     force: optional(
       Type.Boolean({ default: false, description: 'Log in again although the session is connected.' }),
     ),
-    qr: optional(
-      oneOf(['text', 'svg', 'png'], 'svg and png: also draw the QR code as an image, in qr_svg or qr_png.', {
+    qr: optional.oneOf(
+      ['text', 'svg', 'png'],
+      'svg and png: also draw the QR code as an image, in qr_svg or qr_png.',
+      {
         default: 'text',
-      }),
+      },
     ),
     verify_code: optional(
       Id('The digits that the phone shows, after need_verifycode.', { examples: ['0417'] }),

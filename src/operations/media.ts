@@ -4,7 +4,7 @@ import type { Gateway } from '../gateway/gateway-api.ts'
 import type { OpenedMedia } from '../media/downloads.ts'
 import { AcceptedUpload, DigestChoice } from '../model/media.ts'
 import { MediaKind } from '../model/message.ts'
-import { between, bounded, closed, optional, text, withDescription } from '../model/shapes.ts'
+import { between, bounded, closed, optional, withDescription } from '../model/shapes.ts'
 import { systemClock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { erasedMeanwhileError, freshMs } from '../storage/people.ts'
@@ -20,7 +20,7 @@ export const uploadMedia = defineOperation({
   description:
     'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. The file is streamed to disk and kept for 24 hours; pass the upload_id in media[] of send. Up to 1000 uploads are kept, together at most four times the largest allowed file; more are rate_limited. An upload that was sent no longer counts.',
   input: closed({
-    file_name: optional(bounded(255, 'Name that the receiver sees.')),
+    file_name: optional.bounded(255, 'Name that the receiver sees.'),
     kind: optional(withDescription(MediaKind, 'Kind of media to send it as; send checks it again.')),
     digest: optional(DigestChoice),
     file: Type.Unsafe<SentFile>({ description: 'The bytes.' }),
@@ -53,8 +53,8 @@ export const rangeInputs = {
       examples: ['bytes=0-1023'],
     }),
   ),
-  if_range: optional(text('ETag of an earlier answer: if it does not match, the whole is returned.')),
-  if_none_match: optional(text('ETags of earlier answers: if one matches, no bytes are returned.')),
+  if_range: optional.text('ETag of an earlier answer: if it does not match, the whole is returned.'),
+  if_none_match: optional.text('ETags of earlier answers: if one matches, no bytes are returned.'),
 }
 
 /** REST settings of operations that answer with bytes. HEAD answers with the headers of the whole. */

@@ -3,7 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { Call } from '../model/call.ts'
 import { Cancelled, OutboxEntry, OutboxFilter } from '../model/message.ts'
-import { bounded, closed, optional, text } from '../model/shapes.ts'
+import { bounded, closed, optional } from '../model/shapes.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation } from './operation.ts'
@@ -158,8 +158,8 @@ export const approveOutbox = defineOperation({
     'Sends a message that waits for approval. For a person, never for an agent. With --confirm-send, a send from an MCP client that cannot ask its user waits up to 24 hours, and so does each send of a key with the right draft, and what an ended key had queued. They are listed with waits_for "approval". The answer has its status. If it cannot be sent now (window closed, answers used up, too fast), the call fails and the send goes on waiting for approval; a send that may be queued waits for the user instead. Cancelling declines it. A key cannot approve what it sent itself.',
   input: closed({
     ...OneEntry.properties,
-    text: optional(
-      text('Sent in place of the text of the send, which must have exactly one. At most one message long.'),
+    text: optional.text(
+      'Sent in place of the text of the send, which must have exactly one. At most one message long.',
     ),
   }),
   output: OutboxEntry,

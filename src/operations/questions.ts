@@ -3,7 +3,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { waitOf } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { UserQuestion } from '../model/question.ts'
-import { between, bounded, closed, flag, oneOf, optional } from '../model/shapes.ts'
+import { bounded, closed, optional } from '../model/shapes.ts'
 import { plainOf } from '../model/typed-answer.ts'
 import { exampleUser } from './example-values.ts'
 import { defineOperation, defineTool } from './operation.ts'
@@ -26,32 +26,29 @@ const AskInput = closed({
     description: 'What the person can choose. Each has a number, and a code that is right in any case.',
     examples: [['yes', 'no']],
   }),
-  timeout: optional(
-    between(shortestSeconds, longestSeconds, 'Time to answer, in seconds, from when the question was sent.', {
+  timeout: optional.between(
+    shortestSeconds,
+    longestSeconds,
+    'Time to answer, in seconds, from when the question was sent.',
+    {
       default: 600,
-    }),
+    },
   ),
   session: SendInput.properties.session,
-  when_closed: optional(
-    oneOf(
-      ['fail', 'queue'],
-      'If the answer window is closed. fail: an error. queue: it is asked when the person writes, unless the timeout is over by then.',
-      { default: 'fail' },
-    ),
+  when_closed: optional.oneOf(
+    ['fail', 'queue'],
+    'If the answer window is closed. fail: an error. queue: it is asked when the person writes, unless the timeout is over by then.',
+    { default: 'fail' },
   ),
-  idempotency_key: optional(
-    bounded(
-      200,
-      'A later call of the same caller with this key gets the same question, also after a crash.',
-      {
-        examples: ['deploy-4711'],
-      },
-    ),
+  idempotency_key: optional.bounded(
+    200,
+    'A later call of the same caller with this key gets the same question, also after a crash.',
+    {
+      examples: ['deploy-4711'],
+    },
   ),
-  grants: optional(
-    flag(
-      'The choice allows a program to do something. Then a choice without the code counts only if the person is the one who scanned the account, and no guest.',
-    ),
+  grants: optional.flag(
+    'The choice allows a program to do something. Then a choice without the code counts only if the person is the one who scanned the account, and no guest.',
   ),
 })
 
@@ -159,7 +156,7 @@ export const getQuestion = defineOperation({
     'Returns a question that this caller asked. With `wait` it returns when the person has chosen or the question is over, at the latest after that time. A question without an answer is `unanswered`, which is no error. Questions are kept for 30 days.',
   input: closed({
     ...One,
-    wait: optional(between(0, longestWaitSeconds, 'Seconds to wait for the choice.', { default: 0 })),
+    wait: optional.between(0, longestWaitSeconds, 'Seconds to wait for the choice.', { default: 0 }),
   }),
   output: UserQuestion,
   errors: ['not_found'],

@@ -5,14 +5,14 @@
 import { Type } from '@sinclair/typebox'
 import type { Message } from '../model/message.ts'
 import type { Receiving } from '../model/session.ts'
-import { between, closed, flag, optional } from '../model/shapes.ts'
+import { closed, flag, optional } from '../model/shapes.ts'
 import type { OpenMessage } from '../receive/inbox.ts'
 import { resolveSessionName } from './history.ts'
 import { defineOperation } from './operation.ts'
 import { Consumer, recv } from './recv.ts'
 
 const { after, session } = recv.input.properties
-const known = optional(flag('Fail for a session that does not exist and has no messages.'))
+const known = optional.flag('Fail for a session that does not exist and has no messages.')
 
 export const beginReading = defineOperation({
   name: 'begin_reading',
@@ -50,7 +50,7 @@ export const describeInbox = defineOperation({
     consumer: optional(Consumer()),
     after,
     session,
-    count: optional(between(1, 1000, 'Count waiting messages up to this number. Without it: do not count.')),
+    count: optional.between(1, 1000, 'Count waiting messages up to this number. Without it: do not count.'),
   }),
   output: Type.Unsafe<InboxState>({ type: 'object' }),
   errors: ['session_not_found'],

@@ -4,7 +4,7 @@ import type { Unanswered } from '../model/call.ts'
 import { invalidArguments, type Problem, SvcError, withFieldNames } from '../model/error.ts'
 import { MediaContent, type MediaKind, SendResult } from '../model/message.ts'
 import { quotaPerInbound, windowMs } from '../model/session.ts'
-import { bounded, closed, flag, oneOf, optional, text } from '../model/shapes.ts'
+import { bounded, closed, oneOf, optional } from '../model/shapes.ts'
 import { isUserId, readUserId } from '../model/user-id.ts'
 import type { SendRequest } from '../send/plan.ts'
 import { textLimitBytes } from '../send/split.ts'
@@ -14,7 +14,7 @@ import { Time } from './schema.ts'
 
 const splitNote = `Above ${textLimitBytes / 1024} KiB of UTF-8 it is split into the fewest messages.`
 
-const pathField = (what: string) => optional(bounded(4096, `Path of ${what}.`))
+const pathField = (what: string) => optional.bounded(4096, `Path of ${what}.`)
 
 export const SendInput = closed({
   to: bounded(
@@ -22,42 +22,34 @@ export const SendInput = closed({
     '`from_user` of a message that recv returned, or the name that people gave to the user (`user_name`).',
     { examples: [exampleUser] },
   ),
-  text: optional(text(`Text to send. ${splitNote}`)),
+  text: optional.text(`Text to send. ${splitNote}`),
   image_path: pathField('an image'),
   voice_path: pathField('an audio file (it arrives as a file)'),
   file_path: pathField('any file'),
   video_path: pathField('a video'),
-  file_name: optional(bounded(255, 'File name to show, for file_path or the only other path.')),
+  file_name: optional.bounded(255, 'File name to show, for file_path or the only other path.'),
   media: optional(
     Type.Array(MediaContent, {
       maxItems: 20,
       description: 'More media, sent in this order.',
     }),
   ),
-  session: optional(
-    bounded(
-      200,
-      'Session to send from. Without it: the one that this user last wrote to, else the first connected one.',
-    ),
+  session: optional.bounded(
+    200,
+    'Session to send from. Without it: the one that this user last wrote to, else the first connected one.',
   ),
-  idempotency_key: optional(
-    bounded(
-      200,
-      'Any text that identifies this message, such as a UUID, so that you can repeat a call that got no answer: within 24 hours the same key sends nothing and returns the first result; with other content it fails.',
-      { examples: ['order-4711-shipped'] },
-    ),
+  idempotency_key: optional.bounded(
+    200,
+    'Any text that identifies this message, such as a UUID, so that you can repeat a call that got no answer: within 24 hours the same key sends nothing and returns the first result; with other content it fails.',
+    { examples: ['order-4711-shipped'] },
   ),
-  typing: optional(
-    flag(
-      'true: show "typing" until the message is sent; without text and media for some seconds, which uses no answer. false: never. Without it: only if sending takes long.',
-    ),
+  typing: optional.flag(
+    'true: show "typing" until the message is sent; without text and media for some seconds, which uses no answer. false: never. Without it: only if sending takes long.',
   ),
-  when_closed: optional(
-    oneOf(
-      ['fail', 'queue'],
-      'If the message cannot be sent now (window closed, answers used up, too fast, WeChat refuses it). fail: return an error. queue: keep it for up to 7 days (`status` is `queued`) and send it as soon as possible, after earlier ones, texts joined into one message; history shows its status.',
-      { default: 'fail' },
-    ),
+  when_closed: optional.oneOf(
+    ['fail', 'queue'],
+    'If the message cannot be sent now (window closed, answers used up, too fast, WeChat refuses it). fail: return an error. queue: keep it for up to 7 days (`status` is `queued`) and send it as soon as possible, after earlier ones, texts joined into one message; history shows its status.',
+    { default: 'fail' },
   ),
   send_at: optional(
     Time(

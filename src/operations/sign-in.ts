@@ -1,6 +1,6 @@
 /** Operations for signing in to the panel, which its door and the command line call. */
 import { Type } from '@sinclair/typebox'
-import { closed, integer, oneOf, optional, text } from '../model/shapes.ts'
+import { closed, integer, optional, text } from '../model/shapes.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { defineOperation } from './operation.ts'
 
@@ -37,7 +37,7 @@ const noted = (name: string, title: string, description: string) =>
     right: 'me',
     subject: ['by'],
     description,
-    input: closed({ by: optional(oneOf(['link', 'token', 'key', 'first key'])) }),
+    input: closed({ by: optional.oneOf(['link', 'token', 'key', 'first key']) }),
     output: Type.Object({ success: Type.Boolean() }),
     run: async () => ({ success: true }),
   })

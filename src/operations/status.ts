@@ -21,7 +21,7 @@ export const status = defineOperation({
     connected_count: Type.Integer(),
     role: oneOf(['poller', 'watcher']),
     stalled: flag('Only of a watcher: the polling process shows no sign of life.'),
-    poller_pid: optional(integer('Only if stalled: id of the process that holds the poll lock.')),
+    poller_pid: optional.integer('Only if stalled: id of the process that holds the poll lock.'),
     store: oneOf(['ok', 'unavailable']),
     failing_tasks: Type.Array(
       Type.Object({ name: Type.String(), since: integer('Unix milliseconds.'), error: Type.String() }),
@@ -30,7 +30,7 @@ export const status = defineOperation({
           'Work in the background that fails. A caller with a key gets no errors: they may have paths.',
       },
     ),
-    polls_since: optional(integer('Only of a poller: since when it polls, in Unix milliseconds.')),
+    polls_since: optional.integer('Only of a poller: since when it polls, in Unix milliseconds.'),
   }),
   async run(gateway, _input, { by, service }) {
     if (!service) throw new Error('a door that offers status must pass the facts of its service')

@@ -27,7 +27,7 @@ export const subscribeEvents = defineOperation({
   input: closed({
     ...NameInput.properties,
     secret: bounded(100, 'Signs the deliveries.', { examples: ['whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'] }),
-    cursor: optional(bounded(64)),
+    cursor: optional.bounded(64),
     max_age_ms: optional(Type.Integer({ minimum: 0 })),
     ttl_ms: optional(Type.Union([Type.Number(), Type.Null()])),
   }),

@@ -1,5 +1,5 @@
 import { SendResult } from '../model/message.ts'
-import { bounded, closed, flag, optional } from '../model/shapes.ts'
+import { closed, optional } from '../model/shapes.ts'
 import { defineOperation } from './operation.ts'
 import { SendInput, send } from './send.ts'
 
@@ -16,8 +16,8 @@ export const showTyping = defineOperation({
   description: 'The typing sign ends after some seconds. Nothing is sent, and no answer is used.',
   input: closed({
     to: SendInput.properties.to,
-    session: optional(bounded(200, 'Session to use. Without it: the session that the user last wrote to.')),
-    typing: optional(flag('false: end the sign now.')),
+    session: optional.bounded(200, 'Session to use. Without it: the session that the user last wrote to.'),
+    typing: optional.flag('false: end the sign now.'),
   }),
   output: SendResult,
   errors: send.errors,

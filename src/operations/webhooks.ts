@@ -269,7 +269,7 @@ export const replayWebhook = defineOperation({
     from: EventPosition(
       'Where to start: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
     ),
-    dry_run: optional(flag('Only count the events that would be delivered again.')),
+    dry_run: optional.flag('Only count the events that would be delivered again.'),
   }),
   output: ReplayedWebhook,
   errors: ['not_found'],

@@ -7,7 +7,7 @@ import { maySend, type Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError, withFieldNames } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { formatPrincipal, keyIdOf, type Principal, parsePrincipal, scopeOf } from '../model/principal.ts'
-import { flag, integer, optional, text } from '../model/shapes.ts'
+import { flag, integer, optional } from '../model/shapes.ts'
 import { shares } from '../model/shares.ts'
 import {
   type AddedWebhook,
@@ -58,9 +58,9 @@ export type ReplayFrom = EventStart & { dry_run?: boolean }
 /** Result of a test delivery. */
 export const WebhookTest = Type.Object({
   success: flag('Whether it was answered with 2xx.'),
-  status: optional(integer('HTTP status of the answer; absent without one.')),
+  status: optional.integer('HTTP status of the answer; absent without one.'),
   took_ms: integer('Milliseconds.'),
-  detail: optional(text('What went wrong.')),
+  detail: optional.text('What went wrong.'),
   code: FailureCode,
 })
 export type WebhookTest = Static<typeof WebhookTest>

@@ -3,7 +3,7 @@ import { type Static, type TObject, type TProperties, Type } from '@sinclair/typ
 import { createBadJsonError } from '../model/bad-json.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { MediaKind } from '../model/message.ts'
-import { between, closed, flag, oneOf, optional, text, withDescription } from '../model/shapes.ts'
+import { between, closed, oneOf, optional, text, withDescription } from '../model/shapes.ts'
 import { coerceStrings, parse } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
 import { createMediaItem, createTextItem, quoteForms, quoteOf } from './compose.ts'
@@ -27,7 +27,7 @@ interface PhoneRoute {
   run(asked: PhoneRequest, world: World): unknown
 }
 
-const textArgument = (description: string) => optional(text(description))
+const textArgument = (description: string) => optional.text(description)
 const countArgument = (description: string) => optional(Type.Integer({ minimum: 0, description }))
 const senderArguments = {
   from: textArgument("user id; default the phone's first user"),
@@ -35,7 +35,7 @@ const senderArguments = {
 }
 const quoteArguments = {
   quote: textArgument('message_id to quote'),
-  how: optional(oneOf(quoteForms, 'form of the quote; default by the switch')),
+  how: optional.oneOf(quoteForms, 'form of the quote; default by the switch'),
   part: textArgument('for partial: the words quoted'),
 }
 const loginArgument = { qrcode: textArgument('key or link of the QR code; default the newest that fits') }
@@ -70,7 +70,7 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     {
       ...loginArgument,
       user: textArgument('who scans; default the first user'),
-      confirm: optional(flag('true: also confirm the login')),
+      confirm: optional.flag('true: also confirm the login'),
       verify_code: textArgument('digits to ask for at this login'),
     },
     (args, { logins }) => toLoginView(logins.scan(args)),
@@ -170,7 +170,7 @@ export const phoneRoutes: readonly PhoneRoute[] = [
     {
       user: textArgument('only of this user'),
       bot: textArgument('only with this bot'),
-      from: optional(oneOf(['bot', 'user'])),
+      from: optional.oneOf(['bot', 'user']),
       after: countArgument('seq to start after'),
       before: countArgument('seq to end before'),
       limit: limitArgument('at most so many, the newest (100)'),

@@ -12,10 +12,10 @@ export const Problem = Type.Object(
     status: Type.Integer(),
     detail: text('What went wrong this time.'),
     code: Type.Unsafe<ErrorCode>(text('One of a fixed list of codes: decide by this.')),
-    hint: optional(text('What to do next.')),
+    hint: optional.text('What to do next.'),
     retry_after: optional(Type.Number({ description: 'Seconds to wait before you repeat the call.' })),
-    request_id: optional(
-      text('The log of svc has it on the lines of this call. Same as the header x-request-id.'),
+    request_id: optional.text(
+      'The log of svc has it on the lines of this call. Same as the header x-request-id.',
     ),
     details: optional(
       Type.Unsafe<Record<string, unknown>>({
