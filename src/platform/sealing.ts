@@ -25,6 +25,8 @@ export interface Sealer {
    * @throws SvcError `store_unavailable` for a value that was sealed with another key, at another place, or damaged
    */
   open(value: string, place: SealedPlace): string
+  /** Derives a secret for one use, as `deriveSecret` does. Without a secret key anybody can derive it. */
+  derive(use: string): string
 }
 
 const prefix = 'svc-sealed'
@@ -43,6 +45,7 @@ export const looksSealed = (value: string): boolean => value.startsWith(`${prefi
 /** A sealer for directories without a secret key. */
 export const noSealer: Sealer = {
   keyId: undefined,
+  derive: use => deriveSecret('', use),
   seal: value => value,
   open(value, place) {
     if (sealedWith(value) !== undefined) throw sealedError(place, 'is encrypted, and there is no secret key')
@@ -51,7 +54,7 @@ export const noSealer: Sealer = {
 }
 
 /** Leaves values as they are, sealed or not: for work on a store that needs none of its secrets. */
-export const untouched: Sealer = { keyId: undefined, seal: value => value, open: value => value }
+export const untouched: Sealer = { ...noSealer, open: value => value }
 
 /** Derives a secret from the secret key, for one use: the same in every process that has the key. */
 export const deriveSecret = (secret: string, use: string): string =>
@@ -75,6 +78,7 @@ export function createSealer(secret: string): Sealer {
   }
   return {
     keyId,
+    derive: use => deriveSecret(secret, use),
     seal(value, place) {
       const question = `${nameOf(place)}\0${value}`
       const known = kept.get(question)
@@ -113,15 +117,15 @@ export interface KeyRing extends Sealer {
   readonly keyIds: readonly string[]
   /** Seals with this key from now on. @returns false if it has no such key */
   sealWith(keyId: string): boolean
-  /** Derives a secret from the key that seals, as `deriveSecret` does. */
-  derive(use: string): string
 }
 
 /** @param second another key, which only opens until `sealWith` chooses it */
 export function createKeyRing(secret: string, second?: string): KeyRing {
   const keys = [secret, second].flatMap(text =>
-    text === undefined ? [] : [{ ...createSealer(text), derive: (use: string) => deriveSecret(text, use) }],
-  ) as (Sealer & { keyId: string; derive: KeyRing['derive'] })[]
+    text === undefined ? [] : [createSealer(text)],
+  ) as (Sealer & {
+    keyId: string
+  })[]
   let current = keys[0]!
   return {
     get keyId() {

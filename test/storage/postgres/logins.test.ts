@@ -1,7 +1,8 @@
 /** Logins that several nodes take part in. */
 import { describe, expect, test } from 'bun:test'
 import { connectPg } from '../../../src/platform/postgres.ts'
-import { constantSql } from '../../../src/platform/sql.ts'
+import { createSealer, noSealer } from '../../../src/platform/sealing.ts'
+import { constantSql, sql } from '../../../src/platform/sql.ts'
 import type { StoredLogin } from '../../../src/storage/logins.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { bot } from '../support.ts'
@@ -98,6 +99,18 @@ describe.skipIf(!isPostgresThere())('logins on PostgreSQL', () => {
       expect(rows).toHaveLength(1)
       expect(JSON.stringify(rows)).not.toMatch(/the (code|token|link)/)
     }
+    // Nor can whoever writes to the database make one.
+    const use = 'link to sign in chosen'
+    const makers = [noSealer, createSealer('another secret key of the test, long enough')]
+    for (const code of [
+      ...makers.map(one => one.derive(use)),
+      new Bun.CryptoHasher('sha256').update('chosen').digest('base64url'),
+    ])
+      await connection.all(
+        sql`INSERT INTO sign_in_link (code, until, shared) VALUES (${code}, ${Date.now() + 60_000}, 0)`,
+      )
+    expect(await a.state.signIns.takeLink('chosen', Date.now())).toBe(false)
+    expect(await a.state.signIns.takeLink('the link', Date.now())).toBe(true)
     connection.destroy()
     expect(await a.state.sessions.get('s')).toMatchObject({ bot: { token: 'the token' } })
   })
