@@ -63,7 +63,7 @@ export const listTopics = defineOperation({
   run: ({ topics }, _input, { by }) => topics.list(by),
 })
 
-/** Whoever knows a topic's secret reaches its people without a key, and without an approval. */
+/** A sender that knows a topic's secret reaches its people without a key, and without an approval. */
 const furtherRights = ({ secret }: { secret?: string | undefined }) => (secret ? (['send'] as const) : [])
 
 export const addTopic = defineOperation({

@@ -86,18 +86,28 @@ it('stands still: sends wait for a yes with their files, webhooks are paused, ke
   await t.send({ to: user, session: 'work', text: 'drafted', when_closed: 'queue', approval: 'draft' })
   const webhook = await t.gateway.webhooks.add(owner, { url: 'https://example.org/hook' })
   const { key, id } = await t.gateway.keys.add({ name: 'bot', can: ['read'] }, owner)
+  const { user_id: to } = t.bots.get('home')!
+  const [secret, attach_private] = ['sixteen letters!', true]
+  for (const settings of [{ secret }, { attach_private }, {}])
+    await t.gateway.topics.add(owner, {
+      name: Object.keys(settings).join() || 'plain',
+      to: [to],
+      ...settings,
+    })
   const path = join(folderOfTest(), 'svc.tar')
   await backUp(t, path)
 
   const { dir, still } = await restoreTo(t, path)
-  expect(still).toEqual({ sends: 3, webhooks: 1, keys: 1 })
+  expect(still).toEqual({ sends: 3, webhooks: 1, keys: 1, topics: 2 })
   expect(readdirSync(join(dir, 'media/outbox'))).toHaveLength(1)
   const kept = await restoreTo(t, path, { keepKeys: true })
-  expect(kept.still).toEqual({ sends: 3, webhooks: 1, keys: 0 })
+  expect(kept.still).toEqual({ sends: 3, webhooks: 1, keys: 0, topics: 0 })
 
   await using copy = await takeOver(t, dir)
   expect(await copy.gateway.keys.authenticate(key)).toBeUndefined()
   expect(await copy.gateway.keys.hasAny()).toBe(true)
+  const open = (await copy.gateway.topics.list(owner)).filter(topic => topic.signed || topic.attach_private)
+  expect(open).toEqual([])
   expect((await copy.gateway.keys.get(id, owner)).name).toBe('bot')
   expect(await copy.gateway.webhooks.list(owner)).toMatchObject([{ id: webhook.id, status: 'paused' }])
   const waiting = await copy.gateway.outbox.list(owner)

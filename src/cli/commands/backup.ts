@@ -8,6 +8,7 @@ import type { Clock } from '../../platform/clock.ts'
 import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
 import { endWithStdin } from '../../platform/process.ts'
 import type { KnownBackup } from '../../storage/backups.ts'
+import type { StandingStill } from '../../storage/nouns/stand-still.ts'
 import {
   type Command,
   type CommandLine,
@@ -44,16 +45,16 @@ export const commands: readonly CommandSpec[] = [
     words: 'restore',
     summary: 'restore a backup into an empty data directory',
     about:
-      'Restore a backup into an empty data directory. The whole backup is checked before anything is written. Afterwards queued sends wait for approval, webhooks are paused, and keys are revoked.',
+      'Restore a backup into an empty data directory. The whole backup is checked before anything is written. Afterwards queued sends wait for approval, webhooks are paused, keys are revoked, and topics have no secret.',
     config: 'backup',
     noSandboxHint: 'ever',
     ownHelp: { passphraseFile: 'file that holds the passphrase of the backup' },
     addOptions: command =>
       command
         .argument('<file>', 'the backup')
-        .option('--keep-keys', 'keys and the token of the service stay valid'),
+        .option('--keep-keys', 'keys, secrets of topics and the token of the service stay valid'),
     jsonHelp:
-      'print one JSON object: {base_path, created_at, svc, accounts: [{session, bot_id}], waiting_sends, paused_webhooks, revoked_keys, secret_key}',
+      'print one JSON object: {base_path, created_at, svc, accounts: [{session, bot_id}], waiting_sends, paused_webhooks, revoked_keys, closed_topics, secret_key}',
     examples: [
       ['svc restore svc.tar -d ~/.svc', 'in place of the directory that was lost'],
       ['svc restore svc.tar.age --passphrase-file pass.txt -d /srv/svc', 'from an encrypted backup'],
@@ -132,19 +133,22 @@ async function runRestore(command: Command, line: CommandLine): Promise<void> {
     created_at,
     svc,
     accounts,
-    waiting_sends: still.sends,
-    paused_webhooks: still.webhooks,
-    revoked_keys: still.keys,
+    ...stillValueOf(still),
     secret_key,
   }
   await writeResult(command, value, formatRestored(value, command))
 }
 
-/** Returns what stands still in a restored store, and how it goes on. */
-export function listStandingStill(
-  value: Pick<RestoredValue, 'waiting_sends' | 'paused_webhooks' | 'revoked_keys'>,
-  command: Command,
-): string[] {
+/** Returns what stands still in a restored store, as JSON has it. */
+export const stillValueOf = ({ keys, sends, topics, webhooks }: StandingStill) => ({
+  waiting_sends: sends,
+  paused_webhooks: webhooks,
+  revoked_keys: keys,
+  closed_topics: topics,
+})
+
+/** Returns lines that say what stands still, and how it goes on. */
+export function listStandingStill(value: ReturnType<typeof stillValueOf>, command: Command): string[] {
   const run = (words: string) => `svc ${words}${directoryFlagsOf(command)}`
   const lines: string[] = []
   const add = (count: number, text: string) => count > 0 && lines.push(text)
@@ -159,6 +163,10 @@ export function listStandingStill(
   add(
     value.revoked_keys,
     `${formatCount(value.revoked_keys, 'key')} revoked; make new ones: ${run('key add --help')}`,
+  )
+  add(
+    value.closed_topics,
+    `${formatCount(value.closed_topics, 'topic')} without a secret, or attachments from your own network, now: ${run('topic change --help')}`,
   )
   return lines
 }
@@ -181,14 +189,11 @@ function formatRestored(value: RestoredValue, command: Command): string {
   return `${lines.join('\n')}\n`
 }
 
-interface RestoredValue {
+interface RestoredValue extends ReturnType<typeof stillValueOf> {
   base_path: string
   /** Unix ms. */
   created_at: number
   accounts: readonly { session: string; bot_id: string }[]
-  waiting_sends: number
-  paused_webhooks: number
-  revoked_keys: number
   secret_key: string | null
 }
 

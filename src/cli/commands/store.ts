@@ -15,7 +15,7 @@ import {
 } from '../command.ts'
 import { writeResult } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
-import { listStandingStill } from './backup.ts'
+import { listStandingStill, stillValueOf } from './backup.ts'
 
 /** Stands for the database, whose address has a password. */
 const postgres = 'postgres'
@@ -58,14 +58,14 @@ export const commands: readonly CommandSpec[] = [
     words: 'store adopt',
     summary: 'let svc run on a copy of its database',
     about:
-      'Let svc run on a database that is a copy: a dump that was restored, a database that was renamed, or one that pg_upgrade made. Until then nothing polls, sends or delivers there. Afterwards queued sends wait for approval, webhooks are paused, and keys are revoked, as after svc restore.',
+      'Let svc run on a database that is a copy: a dump that was restored, a database that was renamed, or one that pg_upgrade made. Until then nothing polls, sends or delivers there. Afterwards queued sends wait for approval, webhooks are paused, keys are revoked, and topics have no secret, as after svc restore.',
     config: 'copy',
     noSandboxHint: 'ever',
     addOptions: command =>
       command
-        .option('--keep-keys', 'keys stay valid')
+        .option('--keep-keys', 'keys and secrets of topics stay valid')
         .option('--go-on', 'the original has not changed since: sends, webhooks and keys go on as they were'),
-    jsonHelp: 'print one JSON object: {address, waiting_sends, paused_webhooks, revoked_keys}',
+    jsonHelp: 'print one JSON object: {address, waiting_sends, paused_webhooks, revoked_keys, closed_topics}',
     examples: [
       ['svc store adopt --store-url-file new.url --secret-key-file svc.key', 'a dump that was restored'],
       ['svc store adopt --go-on', 'after pg_upgrade, or ALTER DATABASE … RENAME'],
@@ -108,12 +108,7 @@ async function runAdopt(command: Command, line: CommandLine): Promise<void> {
     keepKeys: keepKeys === true,
   })
   line.changeMade = 'adopted'
-  const value = {
-    address: still.address,
-    waiting_sends: still.sends,
-    paused_webhooks: still.webhooks,
-    revoked_keys: still.keys,
-  }
+  const value = { address: still.address, ...stillValueOf(still) }
   const lines = [`adopted ${oneLine(still.address)}: start svc on it`, ...listStandingStill(value, command)]
   await writeResult(command, value, `${lines.join('\n')}\n`)
 }

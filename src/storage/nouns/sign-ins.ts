@@ -7,7 +7,7 @@ import type { SignInStore } from '../state.ts'
 const maxEnded = 1000
 
 export function createSignIns({ dialect, sealer }: NounContext): Noun<SignInStore> {
-  /** The store has no code that could be used, and whoever can write to it cannot make one. */
+  /** The store has no code that could be used, and a program that can only write to it makes none. */
   const hashOf = (code: string) => sealer.derive(`link to sign in ${code}`)
   return {
     verbs: {

@@ -21,6 +21,8 @@ export interface StandingStill {
   webhooks: number
   /** Keys that were revoked. */
   keys: number
+  /** Topics that have no secret any more, and fetch nothing from private networks. */
+  topics: number
 }
 
 /** @throws SvcError `invalid_arguments` for a row that names a file as svc does not */
@@ -37,11 +39,11 @@ export function* rejectForeignRows(engine: StoreTable['only']): Routine<void> {
 }
 
 /**
- * Lets queued sends wait for a person's approval, pauses webhooks, and revokes keys. What was under way in processes of the
+ * Lets queued sends wait for a person's approval, pauses webhooks, revokes keys and removes topics' secrets. What was under way in processes of the
  * original has ended before.
  *
  * @param storeId the table and the column with the id of the store
- * @param keepKeys whether keys stay valid
+ * @param keepKeys whether keys and topics' secrets stay valid
  */
 export function* standStill(
   context: NounContext,
@@ -78,16 +80,24 @@ export function* standStill(
     }),
     sql`UPDATE webhook SET paused = 1, deliverer = NULL WHERE disabled IS NULL RETURNING id`,
   )
+  // A sender that knows the secret needs no key.
+  const isOpen = sql`(secret IS NOT NULL OR attach_private <> 0)`
+  const closed = keepKeys
+    ? []
+    : yield* write(
+        sql`UPDATE topic SET secret = NULL, attach_private = 0, revision = revision + 1 WHERE ${isOpen} RETURNING id`,
+      )
   const { list, revoke } = createKeys(context).verbs
   const valid = keepKeys ? [] : (yield* list()).filter(({ revoked_at }) => revoked_at === undefined)
   let keys = 0
   for (const key of valid) keys += (yield* revoke(key.id, clock.now())).length
-  const left = (yield* readFirst<{ sends: number; webhooks: number; keys: number }>(sql`SELECT
+  const left = (yield* readFirst<StandingStill>(sql`SELECT
     (SELECT count(*) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL AND asked IS NULL) AS sends,
     (SELECT count(*) FROM webhook WHERE paused = 0 AND disabled IS NULL) AS webhooks,
-    (SELECT count(*) FROM access_key WHERE revoked_at IS NULL) AS keys`))!
-  if (left.sends + left.webhooks + (keepKeys ? 0 : left.keys) > 0) throw notStillError(left)
-  return { webhooks: paused.length, keys }
+    (SELECT count(*) FROM access_key WHERE revoked_at IS NULL) AS keys,
+    (SELECT count(*) FROM topic WHERE ${isOpen}) AS topics`))!
+  if (left.sends + left.webhooks + (keepKeys ? 0 : left.keys + left.topics) > 0) throw notStillError(left)
+  return { webhooks: paused.length, keys, topics: closed.length }
 }
 
 const notStillError = (details: StandingStill) =>
