@@ -8,7 +8,7 @@ import { formatPrincipal, keyIdOf, owner, type Principal, scopeOf } from '../mod
 import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { isUserId } from '../model/user-id.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import {
   acceptedHashes,
   hasKeyEnded,
@@ -50,9 +50,7 @@ interface KnownKey {
   notedAt: number
 }
 
-export class Keys {
-  readonly #ports: KeyPorts
-  readonly #runtime: Runtime
+export class Keys extends RunningPart<KeyPorts> {
   /** Keys that were used in this process. */
   readonly #known = new Map<string, KnownKey>()
   #revision = 0
@@ -67,16 +65,11 @@ export class Keys {
   readonly #closing = new AbortController()
   readonly #tokenless: Principal = { ...owner, ended: this.#closing.signal }
 
-  constructor(ports: KeyPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
   /** Whether a key was ever made: then callers over TCP need a key or the master token. */
   hasAny(): boolean | Promise<boolean> {
-    const now = this.#runtime.clock.monotonic()
+    const now = this.runtime.clock.monotonic()
     if (this.#any.exists || now - this.#any.readAt < checkEveryMs) return this.#any.exists
-    return this.#ports.keys.hasAny().then(exists => {
+    return this.ports.keys.hasAny().then(exists => {
       this.#any = { exists: exists || this.#any.exists, readAt: now }
       return this.#any.exists
     })
@@ -130,7 +123,7 @@ export class Keys {
     proves: (hash: string) => boolean,
     address: (() => string | undefined) | undefined,
   ): Principal | undefined {
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     const isCurrent = this.#known.get(known.stored.id) === known
     const hash = isCurrent ? acceptedHashes(known.stored, now).find(proves) : undefined
     if (hash === undefined) return undefined
@@ -145,7 +138,7 @@ export class Keys {
     const revision = this.#revision
     const read = this.#known.get(id)
     if (read) return read
-    const stored = await this.#ports.keys.get(id)
+    const stored = await this.ports.keys.get(id)
     const maker = stored && keyOfMaker(stored.made_by)
     const above = maker === undefined ? undefined : (this.#known.get(maker) ?? (await this.#load(maker)))
     // A change that was noticed while the keys were read may be newer than what was read.
@@ -167,7 +160,7 @@ export class Keys {
   #watch(): void {
     if (this.#watching) return
     this.#watching = true
-    const { closing: signal, log, tasks } = this.#runtime
+    const { closing: signal, log, tasks } = this.runtime
     const often = { everyMs: checkEveryMs, firstMs: checkEveryMs, log, signal }
     tasks.repeat({ ...often, name: 'keys', failure: 'keys cannot be read' }, () => this.#check())
     tasks.repeat({ ...often, name: 'key_limits', failure: 'the use of keys is not shared' }, async () =>
@@ -182,14 +175,14 @@ export class Keys {
       return report ? [{ key, ...report }] : []
     })
     if (own.length === 0) return false
-    const others = new Map((await this.#ports.keys.shareUse(own)).map(use => [use.key, use]))
+    const others = new Map((await this.ports.keys.shareUse(own)).map(use => [use.key, use]))
     for (const { key } of own) usageOf(this.#known.get(key))?.noteOthers(others.get(key))
     return true
   }
 
   /** Reads what has changed, and ends the calls of keys that have ended. */
   async #check(): Promise<void> {
-    const { keys, revision } = await this.#ports.keys.listChangedSince(this.#revision)
+    const { keys, revision } = await this.ports.keys.listChangedSince(this.#revision)
     this.#revision = revision
     this.#hasSeenKey ||= keys.length > 0
     // Waits until the call that made the first key has its answer: nothing else contains the key.
@@ -210,8 +203,8 @@ export class Keys {
     }
     // If the clock may be wrong, callers are rejected, but nothing that they have open is ended: the clock may be
     // corrected.
-    const isTrusted = await this.#ports.maintenance.isClockTrusted()
-    const now = isTrusted ? this.#runtime.clock.now() : 0
+    const isTrusted = await this.ports.maintenance.isClockTrusted()
+    const now = isTrusted ? this.runtime.clock.now() : 0
     for (const known of this.#known.values())
       endCallers(known, acceptedHashes(known.stored, now), endedError())
   }
@@ -219,9 +212,9 @@ export class Keys {
   #noteUse(known: KnownKey, now: number, address: (() => string | undefined) | undefined): void {
     if (Math.abs(now - known.notedAt) < noteUseEveryMs) return
     known.notedAt = now
-    this.#ports.keys
+    this.ports.keys
       .noteUse(known.stored.id, now, address?.())
-      .catch(error => this.#runtime.log.warn('the use of a key was not recorded', { error }))
+      .catch(error => this.runtime.log.warn('the use of a key was not recorded', { error }))
   }
 
   /**
@@ -236,8 +229,8 @@ export class Keys {
       call.onDelivered(() => this.#adding--)
     }
     const { can = [], expires_at } = input
-    const { keys } = this.#ports
-    const created_at = this.#runtime.clock.now()
+    const { keys } = this.ports
+    const created_at = this.runtime.clock.now()
     const name = normalizeCallerName(input.name)
     const grant = createGrant(input, await this.#scopeOf(input, by))
     if (expires_at !== undefined && expires_at <= created_at)
@@ -256,13 +249,13 @@ export class Keys {
   }
 
   async #findMaker(by: Principal): Promise<StoredKey | undefined> {
-    return by.grant && this.#ports.keys.get(keyIdOf(by) ?? '')
+    return by.grant && this.ports.keys.get(keyIdOf(by) ?? '')
   }
 
   /** Resolves sessions to their accounts, and users to their ids. The maker may name only what it may see. */
   async #scopeOf({ sessions, users }: NewKeyInput, by: Principal): Promise<Scope> {
     const own = scopeOf(by)
-    const records = sessions ? await this.#ports.sessions.list() : []
+    const records = sessions ? await this.ports.sessions.list() : []
     const bots = sessions?.map(name => {
       const session = normalizeSessionName(name)
       const record = records.find(one => sessionKeyOf(one.name) === sessionKeyOf(session))
@@ -279,7 +272,7 @@ export class Keys {
     const ids: string[] = []
     for (const user of users ?? []) {
       if (!isWhole(own) && !isUserId(user)) throw badArgument('users', 'expected user ids')
-      ids.push((await this.#ports.resolveTarget({ user }, 'users')).user ?? user)
+      ids.push((await this.ports.resolveTarget({ user }, 'users')).user ?? user)
     }
     return { ...(bots && { bots: [...new Set(bots)] }), ...(users && { users: [...new Set(ids)] }) }
   }
@@ -303,7 +296,7 @@ export class Keys {
 
   async #listManaged(by: Principal): Promise<StoredKey[]> {
     const own = keyIdOf(by)
-    const all = await this.#ports.keys.list()
+    const all = await this.ports.keys.list()
     if (own === undefined) return all
     const below = listBelow(all, own)
     return all.filter(({ id }) => id !== own && below.has(id))
@@ -315,7 +308,7 @@ export class Keys {
   }
 
   async #show(id: string): Promise<Key> {
-    const stored = await this.#ports.keys.get(id)
+    const stored = await this.ports.keys.get(id)
     const [key] = await this.#showAll(stored ? [stored] : [])
     if (key) return key
     throw unknownError()
@@ -323,7 +316,7 @@ export class Keys {
 
   async #find(idOrName: string, by: Principal): Promise<StoredKey> {
     const managed = await this.#listManaged(by)
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     const named = managed.filter(({ name }) => name === idOrName)
     const active = named.filter(key => !hasKeyEnded(key, now))
     const found = managed.find(({ id }) => id === idOrName) ?? active[0] ?? named.at(-1)
@@ -345,9 +338,9 @@ export class Keys {
    */
   async rotate(idOrName: string, keepOldMs: number, by: Principal): Promise<AddedKey> {
     const stored = await this.#find(idOrName, by)
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     const { id, hash, key } = createSecret(stored.id)
-    if (hasKeyEnded(stored, now) || !(await this.#ports.keys.rotate(id, hash, keepOldMs && now + keepOldMs)))
+    if (hasKeyEnded(stored, now) || !(await this.ports.keys.rotate(id, hash, keepOldMs && now + keepOldMs)))
       throw new SvcError('not_found', 'the key was revoked, or has expired', {
         next: { action: 'see', what: 'keys' },
       })
@@ -358,18 +351,18 @@ export class Keys {
   /** Ends a key and the keys that it made, with their calls in progress. @throws SvcError `not_found` */
   async revoke(idOrName: string, by: Principal): Promise<RevokedKeys> {
     const { id } = await this.#find(idOrName, by)
-    const revoked = await this.#ports.keys.revoke(id, this.#runtime.clock.now())
+    const revoked = await this.ports.keys.revoke(id, this.runtime.clock.now())
     await this.#check()
-    this.#runtime.bus.notify('keysRevoked', revoked)
+    this.runtime.bus.notify('keysRevoked', revoked)
     return { success: true, revoked }
   }
 
   async #showAll(stored: readonly StoredKey[]): Promise<Key[]> {
-    const now = this.#runtime.clock.now()
-    const records = await this.#ports.sessions.list()
+    const now = this.runtime.clock.now()
+    const records = await this.ports.sessions.list()
     const names = new Map(records.flatMap(({ bot, name }) => (bot ? [[bot.bot_id, name]] : [])))
     const isLimited = stored.some(({ grant }) => grant.bots !== undefined)
-    const scans = isLimited ? await this.#ports.keys.listScans() : new Map()
+    const scans = isLimited ? await this.ports.keys.listScans() : new Map()
     return stored.map(key => toKey(key, { names, scans }, now))
   }
 }

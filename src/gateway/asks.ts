@@ -24,7 +24,7 @@ import {
   saidIn,
 } from '../model/typed-answer.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
@@ -60,18 +60,11 @@ const longestChoice = 200
 /** Clocks of phones and WeChat may be this much behind. */
 const skewMs = 5 * 60_000
 
-export class Asks {
-  readonly #ports: AskPorts
-  readonly #runtime: Runtime
+export class Asks extends RunningPart<AskPorts> {
   /** Looks under way, by question: all who wait for a question share one. */
   readonly #looks = new Map<number, Promise<StoredAsk | undefined>>()
   /** Open questions that were shown once more, with the message because of which. */
   readonly #shownAgain = new Map<number, number>()
-
-  constructor(ports: AskPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
 
   /**
    * Asks a person. With the `idempotency_key` of an earlier call of the same caller, returns that question.
@@ -80,14 +73,14 @@ export class Asks {
    */
   async ask({ idempotency_key, ...request }: AskRequest, call: Call): Promise<UserQuestion> {
     const { by } = call
-    const { asks } = this.#ports
+    const { asks } = this.ports
     const options = request.choices.map((name, nth) => ({
       id: String(nth + 1),
       name,
       kind: kindOfChoice(name),
     }))
     const asked_key = idempotency_key === undefined ? undefined : `${formatPrincipal(by)}/${idempotency_key}`
-    const chat = await this.#ports.findChat(request.to, request.session, by)
+    const chat = await this.ports.findChat(request.to, request.session, by)
     const question = {
       ...chat,
       text: request.text,
@@ -109,8 +102,8 @@ export class Asks {
   }
 
   async #send(ask: StoredAsk, { when_closed }: AskRequest, call: Call): Promise<StoredAsk> {
-    const { asks, sender } = this.#ports
-    const { clock } = this.#runtime
+    const { asks, sender } = this.ports
+    const { clock } = this.runtime
     const { code, id, lasts_ms, session, user_id: to } = ask
     let sent: SendResult
     try {
@@ -149,8 +142,8 @@ export class Asks {
     ms: number,
     { by, signal: left }: Pick<Call, 'by' | 'signal'>,
   ): Promise<UserQuestion> {
-    const { asks, log, poll } = this.#ports
-    const { clock, closing } = this.#runtime
+    const { asks, log, poll } = this.ports
+    const { clock, closing } = this.runtime
     const isOwn = (ask: StoredAsk | undefined): ask is StoredAsk =>
       ask !== undefined && (!by.grant || ask.asked_by === formatPrincipal(by))
     const missing = new SvcError('not_found', `there is no question ${id}`)
@@ -173,8 +166,8 @@ export class Asks {
 
   /** Ends a question of the caller without an answer. Its message is not sent if it still waits. @throws as `wait` */
   async cancel(id: number, by: Principal): Promise<UserQuestion> {
-    const asked = await this.wait(id, 0, { by, signal: this.#runtime.closing })
-    const ask = await this.#ports.asks.get(id)
+    const asked = await this.wait(id, 0, { by, signal: this.runtime.closing })
+    const ask = await this.ports.asks.get(id)
     if (!ask || isOver(ask)) return asked
     return toQuestion(await this.#end(ask, { answer: '', answered_by: formatPrincipal(by) }))
   }
@@ -186,7 +179,7 @@ export class Asks {
   async takes(message: Message): Promise<TakenAsAnswer> {
     const text = saidIn(message)
     const { from_user: user_id, session } = message
-    const all = await this.#ports.asks.listIn({ session, user_id })
+    const all = await this.ports.asks.listIn({ session, user_id })
     if (all.length === 0) return 'no'
     const said = readAnswer(text, code => all.some(one => one.code === code))
     const coded = all.find(({ code }) => code === said?.code)
@@ -199,17 +192,17 @@ export class Asks {
     for (const ask of about) {
       const { answered_in } = await this.#settle(ask)
       if (answered_in === message.id || this.#shownAgain.get(ask.id) === message.id) return 'taken'
-      const isFresh = this.#runtime.clock.now() - message.timestamp <= pauseMs
+      const isFresh = this.runtime.clock.now() - message.timestamp <= pauseMs
       if (answered_in === undefined && isFresh && !isOver(ask)) isLater = true
     }
-    const isOpen = all.some(one => !isOver(one) && this.#runtime.clock.now() < one.expires_at)
+    const isOpen = all.some(one => !isOver(one) && this.runtime.clock.now() < one.expires_at)
     return isLater ? 'later' : isOpen ? 'open' : 'no'
   }
 
   /** Returns a question as it is now, or as it was found while this waited for the look of another caller. */
   #look(id: number): Promise<StoredAsk | undefined> {
     const look = async () => {
-      const ask = await this.#ports.asks.get(id)
+      const ask = await this.ports.asks.get(id)
       return ask && this.#settle(ask)
     }
     const known = this.#looks.get(id)
@@ -230,16 +223,16 @@ export class Asks {
     }
     // Who chose in the last moment has the pause.
     const over = ask.expires_at + (ask.sent_at === undefined ? 0 : pauseMs)
-    return this.#runtime.clock.now() < over ? ask : this.#end(ask, { answer: '' })
+    return this.runtime.clock.now() < over ? ask : this.#end(ask, { answer: '' })
   }
 
   async #end(
     ask: StoredAsk,
     end: { answer: string; answered_by?: string; answered_in?: number },
   ): Promise<StoredAsk> {
-    const { asks, outbox } = this.#ports
+    const { asks, outbox } = this.ports
     this.#shownAgain.delete(ask.id)
-    await asks.end(ask.id, { ...end, answered_at: this.#runtime.clock.now() })
+    await asks.end(ask.id, { ...end, answered_at: this.runtime.clock.now() })
     const now = (await asks.get(ask.id)) ?? ask
     if (now.answer === '' && now.entry !== undefined && now.sent_at === undefined)
       await outbox.cancel(ownerOf, now.entry).catch(ignoreLate)
@@ -248,7 +241,7 @@ export class Asks {
 
   /** Looks whether a question that waited in the outbox was sent. The time to answer begins then. */
   async #noteSent(ask: StoredAsk): Promise<StoredAsk> {
-    const { asks, history, outbox } = this.#ports
+    const { asks, history, outbox } = this.ports
     const { entry, id, lasts_ms, sent_at, session, user_id } = ask
     if (entry === undefined || sent_at !== undefined) return ask
     const now = await outbox.get(ownerOf, entry).catch(ignoreLate)
@@ -262,7 +255,7 @@ export class Asks {
       limit: pageRows,
       offset: 0,
     })
-    const at = messages.find(one => one.message_id === message_id)?.timestamp ?? this.#runtime.clock.now()
+    const at = messages.find(one => one.message_id === message_id)?.timestamp ?? this.runtime.clock.now()
     await asks.change(id, {
       sent_at: at,
       expires_at: at + lasts_ms,
@@ -282,7 +275,7 @@ export class Asks {
       if (choice?.option && (choice.hasCode || (await this.#isPlain(ask, messages, nth))))
         return { answer: choice.option.id, answered_by: `user:${from_user}`, answered_in: id }
       const isNew = ask.sent_at !== undefined && timestamp > ask.sent_at
-      if (choice && isNew && this.#runtime.clock.now() - timestamp > pauseMs) unclear ??= id
+      if (choice && isNew && this.runtime.clock.now() - timestamp > pauseMs) unclear ??= id
     }
     if (unclear !== undefined) await this.#askAgain(ask, unclear)
     return undefined
@@ -290,7 +283,7 @@ export class Asks {
 
   /** Shows a question once more, after a message that may be an answer to it, and does not count. */
   async #askAgain(ask: StoredAsk, message: number): Promise<void> {
-    const { asks, sender } = this.#ports
+    const { asks, sender } = this.ports
     const { code, expires_at: until, id, session, user_id: to } = ask
     if (this.#shownAgain.has(id)) return
     const request = { to, session, text: formatAsk(ask), media: [], until }
@@ -312,7 +305,7 @@ export class Asks {
     const found: Message[] = []
     let before: number | undefined
     for (let page = 0; page < mostPages; page++) {
-      const { messages, next_before }: HistoryPage = await this.#ports.history.page({
+      const { messages, next_before }: HistoryPage = await this.ports.history.page({
         session,
         user_id,
         since: asked_at - skewMs,
@@ -340,12 +333,12 @@ export class Asks {
     const isNear = (one: Message) =>
       one !== messages[nth] && one.direction === 'received' && Math.abs(timestamp - one.timestamp) <= pauseMs
     if (last?.message_id !== message_id || messages.some(isNear)) return false
-    if (this.#runtime.clock.now() - timestamp <= pauseMs) return false
-    if (grants && (await this.#ports.findOwner(session)) !== user_id) return false
+    if (this.runtime.clock.now() - timestamp <= pauseMs) return false
+    if (grants && (await this.ports.findOwner(session)) !== user_id) return false
     // Others may have left the outbox since they were looked at, and are open longer then.
-    const others = await this.#ports.asks.listIn({ session, user_id })
+    const others = await this.ports.asks.listIn({ session, user_id })
     for (const one of others) if (!isOver(one)) await this.#noteSent(one)
-    return this.#ports.asks.wasOnlyOne(id, timestamp)
+    return this.ports.asks.wasOnlyOne(id, timestamp)
   }
 }
 

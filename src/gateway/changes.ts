@@ -12,7 +12,7 @@ import type { ConversationMark } from '../model/conversation.ts'
 import type { Message } from '../model/message.ts'
 import type { SessionWithUsers } from '../model/session.ts'
 import { backoffMs, createYield } from '../platform/clock.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import type { Repetition } from '../platform/tasks.ts'
 import type { EventReader, PublicEvent } from '../push/events.ts'
 import type { StoredMessage } from '../storage/messages.ts'
@@ -59,9 +59,7 @@ const checkAfterMessageMs = 100
 /** Interval at which a change of only the time of a poll is passed on. */
 const pollNewsMs = 15_000
 
-export class Changes {
-  readonly #ports: ChangePorts
-  readonly #runtime: Runtime
+export class Changes extends RunningPart<ChangePorts> {
   readonly #listeners = new Set<ChangeListener>()
   #following: AbortController | undefined
   /** The cursor up to which events were passed on. */
@@ -70,8 +68,8 @@ export class Changes {
   #checking: Repetition | undefined
 
   constructor(ports: ChangePorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     runtime.closing.addEventListener('abort', () => this.#following?.abort())
   }
 
@@ -85,8 +83,8 @@ export class Changes {
     if (!this.#following) {
       const following = new AbortController()
       this.#following = following
-      if (this.#runtime.closing.aborted) following.abort()
-      const watch = this.#ports.accounts.watch()
+      if (this.runtime.closing.aborted) following.abort()
+      const watch = this.ports.accounts.watch()
       this.#followLog(following.signal, watch)
       this.#checking = this.#followSessions(following.signal, watch)
     }
@@ -105,7 +103,7 @@ export class Changes {
   }
 
   #followLog(signal: AbortSignal, watch: SessionWatch): void {
-    const { log, tasks } = this.#runtime
+    const { log, tasks } = this.runtime
     const retryMs = (failures: number) => backoffMs(failures, 250, 10_000)
     const failure = 'changes cannot be read'
     const options = { name: 'changes', everyMs: longestWaitMs, retryMs, failure, log, signal }
@@ -114,8 +112,8 @@ export class Changes {
 
   /** Reads a page of the log, or waits until it grows. @returns 0: do so again at once */
   async #passOn(signal: AbortSignal, watch: SessionWatch): Promise<number> {
-    const { clock } = this.#runtime
-    const { events } = this.#ports
+    const { clock } = this.runtime
+    const { events } = this.ports
     this.#reached ??= await events.getHead()
     const page = await events.readPage(this.#reached, { limit: readRows, hidden: true })
     const turn = createYield(clock)
@@ -145,7 +143,7 @@ export class Changes {
   }
 
   #followSessions(signal: AbortSignal, watch: SessionWatch): Repetition {
-    const { clock, log, tasks } = this.#runtime
+    const { clock, log, tasks } = this.runtime
     let before: readonly SessionWithUsers[] | undefined
     let pollsSentAt = clock.monotonic()
     const wait = async (ms: number, either: AbortSignal) => {
@@ -174,7 +172,7 @@ export class Changes {
       try {
         handlerOf(listener)?.(...news)
       } catch (error) {
-        this.#runtime.log.error('a listener failed', { error })
+        this.runtime.log.error('a listener failed', { error })
       }
     }
   }

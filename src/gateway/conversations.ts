@@ -4,7 +4,7 @@ import type { Scope } from '../model/access.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { createYield } from '../platform/clock.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
 import type { ConversationStore as Threads } from '../storage/store.ts'
 import type { Changes } from './changes.ts'
@@ -31,15 +31,7 @@ export interface ConversationPorts {
 const peerPage = 100
 const hourMs = 60 * 60_000
 
-export class Conversations {
-  readonly #ports: ConversationPorts
-  readonly #runtime: Runtime
-
-  constructor(ports: ConversationPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
+export class Conversations extends RunningPart<ConversationPorts> {
   /**
    * Lists conversations, the one with the newest message first, at most `limit`. Includes logged-out
    * sessions, as long as their messages are stored.
@@ -47,13 +39,13 @@ export class Conversations {
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
   async list(filter: ConversationFilter = {}): Promise<Conversation[]> {
-    const { accounts, threads, views } = this.#ports
+    const { accounts, threads, views } = this.ports
     const { limit = Number.MAX_SAFE_INTEGER, user_id: user, scope, reader } = filter
     const session = filter.session === undefined ? undefined : normalizeSessionName(filter.session)
     const rights = await accounts.listRights(session, scope)
     const sessions = new Map([...rights].map(([id, own]) => [id, own.map(right => right.session)]))
     const found: Conversation[] = []
-    const turn = createYield(this.#runtime.clock)
+    const turn = createYield(this.runtime.clock)
     for (let before: number | undefined; ; ) {
       const page = await threads.listThreads({
         session,
@@ -92,7 +84,7 @@ export class Conversations {
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */
   async markRead(session: string, userId: string, upTo: number, reader?: string): Promise<void> {
-    const { changes, threads } = this.#ports
+    const { changes, threads } = this.ports
     const name = normalizeSessionName(session)
     await threads.markRead(name, userId, upTo, reader)
     changes.notifyMark({ session: name, user_id: userId, up_to: upTo }, reader)
@@ -105,7 +97,7 @@ export class Conversations {
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
   async markUnread(session: string, userId: string, reader?: string, scope?: Scope): Promise<void> {
-    const { changes, threads } = this.#ports
+    const { changes, threads } = this.ports
     const name = normalizeSessionName(session)
     const query = { session: name, user: userId, scope, reader, limit: 1 }
     const [thread] = (await threads.listThreads(query)).threads
@@ -115,10 +107,10 @@ export class Conversations {
 
   /** Counts the messages of each of the last `count` hours; the current hour is the last one. */
   async countPerHour(count: number, scope?: Scope): Promise<Hour[]> {
-    const { clock } = this.#runtime
+    const { clock } = this.runtime
     const first = Math.floor(clock.now() / hourMs) * hourMs - (count - 1) * hourMs
     const counted = new Map(
-      (await this.#ports.threads.countMessages(first, hourMs, scope)).map(one => [one.span, one]),
+      (await this.ports.threads.countMessages(first, hourMs, scope)).map(one => [one.span, one]),
     )
     return Array.from({ length: count }, (_none, span) => {
       const { received, sent } = counted.get(span) ?? { received: 0, sent: 0 }

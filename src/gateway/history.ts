@@ -1,10 +1,12 @@
 /** Reads the log for callers: searched in pages, newest first, or walked from the oldest message to the newest. */
+
 import type { Scope } from '../model/access.ts'
 import type { HistoryPage, Message } from '../model/message.ts'
 import { normalizeSessionName } from '../model/session.ts'
 import { isUserId } from '../model/user-id.ts'
 import { type Clock, SharedTurns } from '../platform/clock.ts'
 import { createByteCounter } from '../platform/memory.ts'
+import { Part } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
 import { findBearers, findUserId, resolveUserId } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
@@ -43,23 +45,22 @@ const walkRows = 50
 /** Reading, decoding and writing a message leaves about this many bytes for the collector per character of it. */
 const garbagePerCharacter = 40
 
-export class History {
-  readonly #ports: HistoryPorts
+export class History extends Part<HistoryPorts> {
   /** Shares the event loop among walks. */
   readonly #turns: SharedTurns
   /** Counts what walks leave for the collector. */
   readonly #count = createByteCounter()
 
   constructor(ports: HistoryPorts) {
-    this.#ports = ports
+    super(ports)
     this.#turns = new SharedTurns(ports.clock)
   }
 
   /** Resolves a user. A string that is not a known name is treated as an id, which may have no messages. */
   async #resolveUser(user: string, session: string | undefined, scope: Scope | undefined): Promise<string> {
-    if (isUserId(user)) return findUserId(this.#ports, user, scope, 'user_id')
-    const isName = (await findBearers(this.#ports, { name: user, scope })).found.length > 0
-    return isName ? resolveUserId(this.#ports, { user, session, scope }, 'user_id') : user
+    if (isUserId(user)) return findUserId(this.ports, user, scope, 'user_id')
+    const isName = (await findBearers(this.ports, { name: user, scope })).found.length > 0
+    return isName ? resolveUserId(this.ports, { user, session, scope }, 'user_id') : user
   }
 
   /**
@@ -74,7 +75,7 @@ export class History {
     signal?: AbortSignal,
     hasRoom?: (message: Message) => boolean,
   ): Promise<HistoryPage> {
-    const { sessions, store, views } = this.#ports
+    const { sessions, store, views } = this.ports
     const { session: input, ...rest } = request
     const name = input === undefined ? undefined : normalizeSessionName(input)
     // The stored spelling of the name. For a logged-out session, the caller's.
@@ -104,7 +105,7 @@ export class History {
    * @throws SvcError `store_unavailable`; the signal's reason
    */
   async *walk(filter: WalkFilter, signal: AbortSignal): AsyncGenerator<Message[], void> {
-    const { store, views } = this.#ports
+    const { store, views } = this.ports
     const {
       scope,
       session,

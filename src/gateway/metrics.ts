@@ -9,7 +9,7 @@ import {
   listProcessMetrics,
   MetricCounter,
 } from '../platform/metrics.ts'
-import type { Bus, Runtime } from '../platform/runtime.ts'
+import { type Bus, RunningPart, type Runtime } from '../platform/runtime.ts'
 import type { ConsumerList } from '../receive/consumers.ts'
 import { dayMs } from '../storage/retention.ts'
 import type { Node } from '../storage/storage.ts'
@@ -35,9 +35,7 @@ export interface ServedCertificate {
   readonly current: { readonly expiresAt: number }
 }
 
-export class Metrics {
-  readonly #ports: MetricsPorts
-  readonly #runtime: Runtime
+export class Metrics extends RunningPart<MetricsPorts> {
   readonly #requests = new Durations(
     'svc_http_request_duration_seconds',
     'Time from an HTTP request to the beginning of its answer, by route template.',
@@ -72,8 +70,8 @@ export class Metrics {
   )
 
   constructor(ports: MetricsPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     this.#listen(runtime.bus)
     // Alerts look at their increase.
     for (const counter of [this.#wrongTokens, this.#unread]) counter.addCount(0)
@@ -125,13 +123,13 @@ export class Metrics {
     // One line: while the store is away, all of them fail.
     const failed = found.filter(({ status }) => status === 'rejected')
     if (failed[0]?.status === 'rejected')
-      this.#runtime.log.warn('metrics cannot be looked up', {
+      this.runtime.log.warn('metrics cannot be looked up', {
         error: failed[0].reason,
         lookups: failed.length,
       })
     const families = found.flatMap(one => (one.status === 'fulfilled' ? one.value : []))
     const build = createFamily('svc_build_info', 'The version that runs; always 1.', [
-      [{ version: this.#ports.version }, 1],
+      [{ version: this.ports.version }, 1],
     ])
     const own = [
       ...this.#listTasks(),
@@ -143,7 +141,7 @@ export class Metrics {
   }
 
   #listTasks(): Family[] {
-    const all = this.#runtime.tasks.list()
+    const all = this.runtime.tasks.list()
     return [
       createFamily(
         'svc_task_last_success_seconds',
@@ -161,7 +159,7 @@ export class Metrics {
 
   /** Needs no database, so that a node reports that its database is away. */
   #listLease(): Family[] {
-    const { node } = this.#ports
+    const { node } = this.ports
     if (!node) return []
     return [
       createFamily(
@@ -178,7 +176,7 @@ export class Metrics {
   }
 
   async #readNodes(): Promise<Family[]> {
-    const nodes = (await this.#ports.node?.list()) ?? []
+    const nodes = (await this.ports.node?.list()) ?? []
     if (nodes.length === 0) return []
     const alive = nodes.filter(node => node.lease_left_ms > 0)
     return [
@@ -193,7 +191,7 @@ export class Metrics {
 
   #listCertificate(): Family[] {
     if (!this.#certificate) return []
-    const leftMs = this.#certificate.current.expiresAt - this.#runtime.clock.now()
+    const leftMs = this.#certificate.current.expiresAt - this.runtime.clock.now()
     return [
       createFamily('svc_tls_expiry_seconds', 'Time until the certificate expires; negative afterwards.', [
         [{}, leftMs / 1000],
@@ -203,8 +201,8 @@ export class Metrics {
 
   async #readSessions(): Promise<Family[]> {
     // Any caller that may log in can begin logins under new names.
-    const sessions = (await this.#ports.accounts.list()).filter(({ status }) => status !== 'logging_in')
-    const now = this.#runtime.clock.now()
+    const sessions = (await this.ports.accounts.list()).filter(({ status }) => status !== 'logging_in')
+    const now = this.runtime.clock.now()
     return [
       createFamily(
         'svc_session_connected',
@@ -227,8 +225,8 @@ export class Metrics {
   }
 
   async #readOutbox(): Promise<Family[]> {
-    const { messages, oldestAt } = await this.#ports.store.outbox.getDepth()
-    const ageMs = oldestAt === undefined ? 0 : Math.max(0, this.#runtime.clock.now() - oldestAt)
+    const { messages, oldestAt } = await this.ports.store.outbox.getDepth()
+    const ageMs = oldestAt === undefined ? 0 : Math.max(0, this.runtime.clock.now() - oldestAt)
     return [
       createFamily('svc_outbox_messages', 'Messages that wait for their users.', [[{}, messages]]),
       createFamily('svc_outbox_oldest_age_seconds', 'Time since the call of the oldest of them.', [
@@ -238,7 +236,7 @@ export class Metrics {
   }
 
   async #readWebhooks(): Promise<Family[]> {
-    const { backlog, webhooks } = this.#ports.store
+    const { backlog, webhooks } = this.ports.store
     const all = await webhooks.list()
     const lags = await Promise.all(
       all.map(async ({ id, position }) => [{ endpoint: id }, await backlog.countEvents(position)] as const),
@@ -258,14 +256,14 @@ export class Metrics {
         'Time since nothing was delivered to an endpoint; 0 while it is well, or a person paused it.',
         all.map(({ disabled, failing_since: since, id, paused }) => [
           { endpoint: id },
-          since === undefined || (paused && !disabled) ? 0 : (this.#runtime.clock.now() - since) / 1000,
+          since === undefined || (paused && !disabled) ? 0 : (this.runtime.clock.now() - since) / 1000,
         ]),
       ),
     ]
   }
 
   async #readTopics(): Promise<Family[]> {
-    const { topics } = this.#ports.store
+    const { topics } = this.ports.store
     const [all, waiting] = await Promise.all([topics.list(), topics.countWaiting()])
     return [
       createFamily(
@@ -295,7 +293,7 @@ export class Metrics {
 
   /** Read from the store, so every process of the directory reports the same. No backup: no age, no size. */
   async #readBackups(): Promise<Family[]> {
-    const { backups } = this.#ports.store
+    const { backups } = this.ports.store
     const [[newest], failure] = await Promise.all([backups.list(), backups.getFailure()])
     // A backup has the time of the machine, also in a sandbox.
     const ageMs = newest && Math.max(0, systemClock.now() - newest.created_at)
@@ -317,7 +315,7 @@ export class Metrics {
   }
 
   async #readReaders(): Promise<Family[]> {
-    const readers = await this.#ports.store.backlog.listReaderLags(maxConsumers)
+    const readers = await this.ports.store.backlog.listReaderLags(maxConsumers)
     return [
       createFamily(
         'svc_event_reader_lag_events',
@@ -328,8 +326,8 @@ export class Metrics {
   }
 
   async #readConsumers(): Promise<Family[]> {
-    const since = this.#runtime.clock.now() - usedMs
-    const all = await this.#ports.consumers.list({ most: maxConsumers, since })
+    const since = this.runtime.clock.now() - usedMs
+    const all = await this.ports.consumers.list({ most: maxConsumers, since })
     return [
       createFamily(
         'svc_consumer_lag_messages',

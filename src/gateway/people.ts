@@ -7,7 +7,7 @@ import { openFolderBelow } from '../platform/below.ts'
 import { systemClock } from '../platform/clock.ts'
 import { returnIfAbsent, statOf } from '../platform/files.ts'
 import { isOwnName, ownPath } from '../platform/own-names.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { ResolveTarget } from '../push/events.ts'
 import type { MediaStore } from '../storage/media-store.ts'
 import { freshMs } from '../storage/people.ts'
@@ -30,16 +30,9 @@ export interface PeoplePorts {
   scrub(rewrite: boolean): Promise<void>
 }
 
-export class People {
-  readonly #ports: PeoplePorts
-  readonly #runtime: Runtime
+export class People extends RunningPart<PeoplePorts> {
   /** The last call. Calls run one after another, because each rewrites the store. */
   #last: Promise<unknown> = Promise.resolve()
-
-  constructor(ports: PeoplePorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
 
   /**
    * Erases a user in all sessions. A repeated call completes a call that failed or was killed.
@@ -57,19 +50,19 @@ export class People {
 
   /** Same as `PeopleStore.countErasures`. */
   countErasures(): Promise<number> {
-    return this.#ports.store.people.countErasures()
+    return this.ports.store.people.countErasures()
   }
 
   /** Returns the names of the agents that work for the account of a user, the owner: nobody owns them afterwards. */
   async listOwned(user: string): Promise<string[]> {
-    const { state, store } = this.#ports
+    const { state, store } = this.ports
     const sessions = (await state.sessions.list()).filter(({ bot }) => bot?.user_id === user)
     const found = sessions.map(({ name }) => store.agents.listConversations({ session: name, limit: 1000 }))
     return [...new Set((await Promise.all(found)).flat().map(({ agent }) => agent))].sort()
   }
 
   async #forget(given: string, rewrite: boolean): Promise<Forgotten> {
-    const { queued, resolveTarget, scrub, state, store } = this.#ports
+    const { queued, resolveTarget, scrub, state, store } = this.ports
     const { user = given } = await resolveTarget({ user: given })
     const hash = await store.people.hashOf(user)
     const agents = await this.listOwned(user)
@@ -85,14 +78,14 @@ export class People {
     await queued.discard(files)
     await systemClock.sleep(settleMs)
     await scrub(rewrite)
-    this.#runtime.log.info('user erased', { user: hash, messages: erased.messages })
+    this.runtime.log.info('user erased', { user: hash, messages: erased.messages })
     return { hash, ...erased, agents, backups: await this.#listBackups(), remains }
   }
 
   /** Waits until the programs of agents that worked for the user have stopped. */
   async #waitForAgents(user: string): Promise<void> {
     const until = systemClock.monotonic() + agentsMs
-    while (await this.#ports.store.agents.isWorkedOn(user)) {
+    while (await this.ports.store.agents.isWorkedOn(user)) {
       if (systemClock.monotonic() > until) throw agentRunsError()
       await systemClock.sleep(lookEveryMs)
     }
@@ -100,7 +93,7 @@ export class People {
 
   /** Removes the folders in which agents worked for the user. A folder that somebody else named stays. */
   async #removeFolders(user: string): Promise<void> {
-    const { agentFolders, store } = this.#ports
+    const { agentFolders, store } = this.ports
     const conversations = await store.agents.listConversations({ user, limit: 1000 })
     for (const { folder } of conversations) {
       const [agent = '', name = '', ...rest] = relative(agentFolders, folder ?? agentFolders).split(sep)
@@ -114,7 +107,7 @@ export class People {
 
   /** Returns, in words for people, where data of the user may remain that svc does not reach. */
   async #listRemains(user: string, rewrite: boolean): Promise<string[]> {
-    const { agents, people, topics, webhooks } = this.#ports.store
+    const { agents, people, topics, webhooks } = this.ports.store
     const worked = await agents.listConversations({ user, limit: 1000 })
     const names = [...new Set(worked.map(({ agent }) => agent))]
     const ids = (await webhooks.list()).map(({ id }) => id)
@@ -133,7 +126,7 @@ export class People {
 
   /** Returns the existing backups: they still contain the user. */
   async #listBackups(): Promise<Forgotten['backups']> {
-    const known = await this.#ports.store.backups.list()
+    const known = await this.ports.store.backups.list()
     const there = await Promise.all(known.map(({ path }) => statOf(path).catch(() => undefined)))
     return known.flatMap(({ path, created_at }, nth) => (there[nth] ? { path, created_at } : []))
   }

@@ -306,6 +306,6 @@ export function openPush(
   const familyOf = createFamilyLookup(store.keys)
   const shared = { webhooks, events, resolveTarget, clock, closing, log: ownLog }
   const endpoints = new Webhooks({ ...shared, getMessage, isKeyOver, familyOf })
-  const subscriptions = new Subscriptions({ ...shared, callbacks, endpoints }, { clock })
+  const subscriptions = new Subscriptions({ ...shared, callbacks, endpoints }, runtime)
   return { delivery, webhooks: endpoints, subscriptions }
 }

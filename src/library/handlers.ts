@@ -9,6 +9,7 @@ import type { Message } from '../model/message.ts'
 import type { FollowedMessages } from '../operations/reading.ts'
 import { backoffMs, type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { Part } from '../platform/runtime.ts'
 
 /** Called with each received message. A returned promise is awaited. */
 export type MessageHandler = (message: Message, context: HandlerContext) => unknown
@@ -47,17 +48,12 @@ const maxAttempts = 3
 /** The log mentions a handler call that takes longer, in milliseconds. */
 const slowHandlerMs = 60_000
 
-export class MessageHandlers {
-  readonly #ports: HandlerPorts
+export class MessageHandlers extends Part<HandlerPorts> {
   readonly #waiting = new Set<Subscription>()
   readonly #running = new Map<Subscription, Promise<void>>()
   /** Aborts when the grace period is over: svc then stops waiting for busy handlers. */
   readonly #timeout = new AbortController()
   #started = false
-
-  constructor(ports: HandlerPorts) {
-    this.#ports = ports
-  }
 
   /**
    * @returns a function that unsubscribes the handler; a running call ends normally, and no further call
@@ -96,14 +92,14 @@ export class MessageHandlers {
 
   #startHandler(subscription: Subscription, after?: number): void {
     const running = this.#runHandler(subscription, after)
-      .catch(error => this.#ports.log.error('handler no longer called', { error }))
+      .catch(error => this.ports.log.error('handler no longer called', { error }))
       .finally(() => this.#running.delete(subscription))
     this.#running.set(subscription, running)
   }
 
   async #runHandler({ handler, options, stop }: Subscription, after?: number): Promise<void> {
     const { consumer, session } = options
-    const opened = await this.#ports.open({ consumer, session, after })
+    const opened = await this.ports.open({ consumer, session, after })
     for await (const message of opened.follow(stop.signal)) {
       // Leaving the loop does not acknowledge the message: with a consumer it comes again.
       if (!(await this.#untilTimeout(this.#callHandler(handler, message, stop.signal)))) return
@@ -116,7 +112,7 @@ export class MessageHandlers {
    * @returns whether the message is acknowledged
    */
   async #callHandler(handler: MessageHandler, message: Message, signal: AbortSignal): Promise<boolean> {
-    const { clock, log } = this.#ports
+    const { clock, log } = this.ports
     for (let failures = 0; ; ) {
       const slow = setTimeout(() => log.warn('a handler takes long', { message: message.id }), slowHandlerMs)
       try {

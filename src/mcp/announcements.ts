@@ -12,6 +12,7 @@ import { followChanges } from '../operations/events.ts'
 import { invoke } from '../operations/gate.ts'
 import { mayCall } from '../operations/rights.ts'
 import type { Log } from '../platform/log.ts'
+import { Part } from '../platform/runtime.ts'
 import type { McpContext, ResourceChange, ResourceChanges } from './context.ts'
 import { mayRead, readableSessions } from './resources.ts'
 import * as uris from './uris.ts'
@@ -29,16 +30,11 @@ interface NotifierPorts {
 }
 
 /** Notifies listeners of changed resources. Follows the gateway for a principal only while it has listeners. */
-export class ResourceChangeNotifier implements ResourceChanges {
-  readonly #ports: NotifierPorts
+export class ResourceChangeNotifier extends Part<NotifierPorts> implements ResourceChanges {
   readonly #byPrincipal = new Map<Principal, PrincipalNotifier>()
 
-  constructor(ports: NotifierPorts) {
-    this.#ports = ports
-  }
-
   subscribe(by: Principal, listener: (change: ResourceChange) => void): () => void {
-    const notifier = this.#byPrincipal.get(by) ?? new PrincipalNotifier(this.#ports, by)
+    const notifier = this.#byPrincipal.get(by) ?? new PrincipalNotifier(this.ports, by)
     this.#byPrincipal.set(by, notifier)
     // A new function for each subscriber, so that two subscribers may pass the same listener.
     const subscriber = (change: ResourceChange) => listener(change)

@@ -20,7 +20,7 @@ import {
   sweep,
   toDiskForm,
 } from '../platform/files.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
@@ -82,16 +82,14 @@ export interface OpenedMedia extends SafeFileName {
 
 type DownloadPorts = Pick<MediaPorts, 'upstream' | 'store' | 'views' | 'folders' | 'space'>
 
-export class Downloads {
-  readonly #ports: DownloadPorts
-  readonly #runtime: Runtime
+export class Downloads extends RunningPart<DownloadPorts> {
   readonly #voices: Voices
   /** Byte counts of videos by item and message. A count in progress serves all callers. */
   readonly #counts = new Map<string, Promise<number | undefined>>()
 
   constructor(ports: DownloadPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     this.#voices = new Voices(runtime)
   }
 
@@ -122,7 +120,7 @@ export class Downloads {
    * @throws SvcError as `open`, but `no_media` for an unknown row
    */
   async openSent({ row: id, scope, sized }: ShowRequest, signal: AbortSignal): Promise<OpenedMedia> {
-    const [row] = await this.#ports.store.log.getByIds([id], undefined, scope)
+    const [row] = await this.ports.store.log.getByIds([id], undefined, scope)
     if (!row) throw new SvcError('no_media', 'there is no such message')
     return this.open({ message_id: row.message_id, item: 0, scope, sized }, signal)
   }
@@ -133,7 +131,7 @@ export class Downloads {
    * @throws SvcError as `open`, and `forbidden` for a folder outside the media root or of svc itself
    */
   async download(request: DownloadRequest, call: Call): Promise<Downloaded> {
-    using signals = linkSignals(call.signal, this.#runtime.closing)
+    using signals = linkSignals(call.signal, this.runtime.closing)
     const { signal } = signals
     await this.#find(request)
     await using folder = await this.#openSaveFolder(request.save_dir, call)
@@ -148,7 +146,7 @@ export class Downloads {
     const written = await keepStream(stream, partial, {
       digests: request.digest ? [request.digest] : [],
       signal,
-      space: this.#ports.space,
+      space: this.ports.space,
       size,
       durable: true,
       isCounted: true,
@@ -181,7 +179,7 @@ export class Downloads {
     { message_id, item, sized }: OpenRequest,
     signal: AbortSignal,
   ): Promise<OpenedDownload> {
-    const { cdn, cdnUrl } = this.#ports.upstream
+    const { cdn, cdnUrl } = this.ports.upstream
     const isCounted = sized && found.kind === 'video'
     const size = isCounted ? await this.#getCount(`${item} ${message_id}`, found) : undefined
     return await cdn.download({ ...found, size: size ?? found.size }, { cdnUrl, signal })
@@ -200,9 +198,9 @@ export class Downloads {
 
   /** Counts the bytes of media; returns undefined if there are more than `maxCountedBytes`. */
   async #countMedia(found: MediaReference): Promise<number | undefined> {
-    const { cdn, cdnUrl } = this.#ports.upstream
+    const { cdn, cdnUrl } = this.ports.upstream
     if (found.size !== undefined && found.size > maxCountedBytes) return undefined
-    const { stream, size } = await cdn.download(found, { cdnUrl, signal: this.#runtime.closing })
+    const { stream, size } = await cdn.download(found, { cdnUrl, signal: this.runtime.closing })
     if (size !== undefined) {
       await stream.cancel()
       return size
@@ -217,15 +215,15 @@ export class Downloads {
 
   /** Removes the partial files of downloads that a crash interrupted. */
   async sweep(): Promise<void> {
-    const before = this.#runtime.clock.now() - staleFileMs
-    const downloads = downloadsFolderOf(this.#ports.folders.mediaRoot, owner)
+    const before = this.runtime.clock.now() - staleFileMs
+    const downloads = downloadsFolderOf(this.ports.folders.mediaRoot, owner)
     const all = await readdir(downloads, { withFileTypes: true }).catch(() => [])
     const ofKeys = all.filter(one => one.isDirectory()).map(({ name }) => join(downloads, name))
     for (const folder of [downloads, ...ofKeys]) await sweep(folder, partialNamePattern, before)
   }
 
   async #find({ item, message_id, scope }: OpenRequest): Promise<MediaReference> {
-    const { store, views } = this.#ports
+    const { store, views } = this.ports
     const [row] = (await store.log.getByMessageIds([message_id], undefined, scope)).rows
     if (!row) throw await this.#unknownMessageError(message_id, scope)
     const found = mediaOf(row.raw, item)
@@ -246,7 +244,7 @@ export class Downloads {
   async #unknownMessageError(messageId: string, scope: Scope | undefined): Promise<SvcError> {
     const none = `there is no message ${messageId}`
     const isRowId = /^\d{1,15}$/.test(messageId)
-    const [row] = isRowId ? await this.#ports.store.log.getByIds([Number(messageId)], undefined, scope) : []
+    const [row] = isRowId ? await this.ports.store.log.getByIds([Number(messageId)], undefined, scope) : []
     if (!row) return new SvcError('message_not_found', none)
     const { message_id } = row
     return new SvcError('message_not_found', `${none}; that is the row id of message ${message_id}`, {
@@ -260,7 +258,7 @@ export class Downloads {
     saveDir: string | undefined,
     call: Pick<Call, 'by' | 'local' | 'below'>,
   ): Promise<HeldFolder> {
-    const { folders } = this.#ports
+    const { folders } = this.ports
     const downloads = downloadsFolderOf(folders.mediaRoot, call.by)
     const refusal = "nothing is saved among svc's own files"
     const allow = (path: string) => requireAllowedPath({ path, field: 'save_dir', refusal }, folders, call)

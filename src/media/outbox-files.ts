@@ -1,21 +1,17 @@
 /** Files of messages that wait in the outbox. They outlive the process that queued them. */
+
 import { streamOf } from '../ilink/progress.ts'
 import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { createByteCounter } from '../platform/memory.ts'
+import { Part } from '../platform/runtime.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import type { EntrySight, KeptFile } from '../storage/outbox.ts'
 import { sniffType, typeOfName } from './content-type.ts'
 import type { OpenedMedia } from './downloads.ts'
 import type { MediaPorts } from './ports.ts'
 
-export class KeptFiles {
-  readonly #ports: Pick<MediaPorts, 'store' | 'places'>
-
-  constructor(ports: Pick<MediaPorts, 'store' | 'places'>) {
-    this.#ports = ports
-  }
-
+export class KeptFiles extends Part<Pick<MediaPorts, 'store' | 'places'>> {
   /**
    * Copies a staged file to the store of queued files.
    *
@@ -25,7 +21,7 @@ export class KeptFiles {
     const name = `${crypto.randomUUID()}.queued`
     const { file_name, size, md5 } = file
     const body = streamOf(copyBlocks(file.read()), () => {})
-    const placed = await this.#ports.places.queued.put(name, body, { signal, size })
+    const placed = await this.ports.places.queued.put(name, body, { signal, size })
     if (placed.md5 === md5) return { name, file_name, size, md5 }
     await this.discard([{ name }])
     throw badArgument('media', 'the file changed while it was read')
@@ -37,7 +33,7 @@ export class KeptFiles {
    * @throws SvcError `invalid_arguments` if it is gone or was replaced
    */
   async open({ name, file_name, size, md5 }: KeptFile, kind: MediaKind): Promise<StagedFile> {
-    const file = await this.#ports.places.queued.open(name)
+    const file = await this.ports.places.queued.open(name)
     if (file?.size === size) return { ...file, kind, file_name, md5 }
     await file?.release()
     throw badArgument('media', 'the file is not the one that was queued')
@@ -54,7 +50,7 @@ export class KeptFiles {
     signal: AbortSignal,
     sight?: EntrySight,
   ): Promise<OpenedMedia | undefined> {
-    const { places, store } = this.#ports
+    const { places, store } = this.ports
     const kept = await store.outbox.fileOf(message, sight)
     const fromName = kept && (await typeOfName(kept.file_name))
     const file = kept && (await places.queued.open(kept.name))
@@ -69,7 +65,7 @@ export class KeptFiles {
 
   /** Removes kept files. */
   discard(files: readonly Pick<KeptFile, 'name'>[]): Promise<void> {
-    return this.#ports.places.queued.discard(files.map(({ name }) => name))
+    return this.ports.places.queued.discard(files.map(({ name }) => name))
   }
 
   /**
@@ -77,7 +73,7 @@ export class KeptFiles {
    * between deleting the row and its file.
    */
   async sweep(): Promise<void> {
-    await this.#ports.places.queued.sweep(new Set(await this.#ports.store.outbox.listFiles()))
+    await this.ports.places.queued.sweep(new Set(await this.ports.store.outbox.listFiles()))
   }
 }
 

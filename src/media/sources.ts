@@ -1,4 +1,5 @@
 /** Media sources: a path, a URL, data or an upload. Each is staged as one file that stays open. */
+
 import { Buffer } from 'node:buffer'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
@@ -7,6 +8,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { keepStream, mediaFolder } from '../platform/file-stream.ts'
+import { Part } from '../platform/runtime.ts'
 import { createSteadyFile, md5Of, type OpenedFile, openRegularFile } from '../platform/steady-file.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { requireImage } from './content-type.ts'
@@ -30,13 +32,7 @@ const urlTimeoutMs = 10 * 60_000
 
 type Caller = Pick<Call, 'by' | 'signal' | 'local' | 'below' | 'countBytes'>
 
-export class Sources {
-  readonly #ports: SourcePorts
-
-  constructor(ports: SourcePorts) {
-    this.#ports = ports
-  }
-
+export class Sources extends Part<SourcePorts> {
   /**
    * Checks whether a source can be staged, as far as that is cheap. Does not consume it.
    *
@@ -46,7 +42,7 @@ export class Sources {
     requireOneSource(content)
     if (content.path !== undefined) await (await this.#openPath(content.path, call)).handle.close()
     if (content.upload_id !== undefined)
-      await (await this.#ports.uploads.open(content.upload_id, content, call.by)).release()
+      await (await this.ports.uploads.open(content.upload_id, content, call.by)).release()
   }
 
   /**
@@ -72,8 +68,8 @@ export class Sources {
     requireOneSource(content)
     if (content.path !== undefined) return this.#stagePath(content, content.path, call)
     if (content.upload_id !== undefined) {
-      const file = await this.#ports.uploads.open(content.upload_id, content, call.by)
-      this.#ports.uploads.markUsed(content.upload_id)
+      const file = await this.ports.uploads.open(content.upload_id, content, call.by)
+      this.ports.uploads.markUsed(content.upload_id)
       return file
     }
     if (content.url !== undefined) return this.#stageUrl(content, content.url, call)
@@ -93,7 +89,7 @@ export class Sources {
   }
 
   async #openPath(path: string, call: Caller): Promise<OpenedFile> {
-    const { folders, maxUploadBytes } = this.#ports
+    const { folders, maxUploadBytes } = this.ports
     if (/^https?:\/\//.test(path))
       throw badArgument('media.path', 'expected a path, got a URL', {
         hint: 'Give a URL as an entry of media: {"kind": "image", "url": "https://…"}.',
@@ -108,7 +104,7 @@ export class Sources {
   }
 
   async #stageUrl(content: MediaContent, url: string, call: Caller): Promise<StagedFile> {
-    const { maxUploadBytes, upstream } = this.#ports
+    const { maxUploadBytes, upstream } = this.ports
     const fetched = await fetchPublic(url, {
       maxBytes: maxUploadBytes,
       timeoutMs: urlTimeoutMs,
@@ -140,12 +136,12 @@ export class Sources {
     maxBytes: number,
     call: Caller,
   ): Promise<StagedFile> {
-    const folder = await mediaFolder(this.#ports.folders.mediaRoot, 'uploads')
+    const folder = await mediaFolder(this.ports.folders.mediaRoot, 'uploads')
     const path = join(folder, `${crypto.randomUUID()}.tmp`)
     const { digests } = await keepStream(body, path, {
       digests: ['md5'],
       maxBytes,
-      space: this.#ports.space,
+      space: this.ports.space,
       signal: call.signal,
       progress: createByteCount(call),
     })

@@ -4,7 +4,7 @@ import type { AcceptedUpload } from '../model/media.ts'
 import type { MediaContent, MediaKind } from '../model/message.ts'
 import { keyIdOf, type Principal } from '../model/principal.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { endedKeyError } from '../storage/keys.ts'
@@ -34,14 +34,12 @@ const noticeMs = 15 * 60_000
 
 type UploadsPorts = Pick<MediaPorts, 'places' | 'maxUploadBytes' | 'isKeyOver' | 'familyOf' | 'store'>
 
-export class Uploads {
-  readonly #ports: UploadsPorts
-  readonly #runtime: Runtime
+export class Uploads extends RunningPart<UploadsPorts> {
   #removing: Promise<void> = Promise.resolve()
 
   constructor(ports: UploadsPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     const { bus, log } = runtime
     bus.on('keysRevoked', () => {
       this.#removing = this.#removeEnded().catch(error =>
@@ -63,22 +61,22 @@ export class Uploads {
    * stored), `store_unavailable` (disk)
    */
   async accept(upload: MediaUpload, caller: AbortSignal): Promise<AcceptedUpload> {
-    using signals = linkSignals(caller, this.#runtime.closing)
+    using signals = linkSignals(caller, this.runtime.closing)
     const { by, digest, kind, notice, size } = upload
     const body = kind === 'image' ? passImage(upload.body, 'kind') : upload.body
     const upload_id = crypto.randomUUID()
     const named = fileNameOf(upload.file_name ?? '', `upload-${upload_id.slice(0, 8)}`)
-    const sharing = by !== undefined && (isKey(by) ? [...(await this.#ports.familyOf(by))] : [by])
-    const placed = await this.#ports.places.uploads.put(upload_id, body, {
+    const sharing = by !== undefined && (isKey(by) ? [...(await this.ports.familyOf(by))] : [by])
+    const placed = await this.ports.places.uploads.put(upload_id, body, {
       digest,
       size,
-      maxBytes: this.#ports.maxUploadBytes,
+      maxBytes: this.ports.maxUploadBytes,
       signal: signals.signal,
       note: withoutUndefined({ ...named, kind, by, notice }),
       sharing: sharing || undefined,
     })
     // It came in while its key ended.
-    if (by !== undefined && isKey(by) && (await this.#ports.isKeyOver(by))) {
+    if (by !== undefined && isKey(by) && (await this.ports.isKeyOver(by))) {
       await this.#removeEnded()
       throw endedKeyError()
     }
@@ -88,7 +86,7 @@ export class Uploads {
 
   /** Records that a send uses the upload, so that its space may be freed for others. */
   markUsed(id: string): void {
-    this.#ports.places.uploads.markServed(id)
+    this.ports.places.uploads.markServed(id)
   }
 
   /**
@@ -97,7 +95,7 @@ export class Uploads {
    * @throws SvcError `not_found` if it is unknown, older than a day, or of another key
    */
   async open(id: string, content: MediaContent, by: Principal): Promise<StagedFile> {
-    const file = await this.#ports.places.uploads.open(id)
+    const file = await this.ports.places.uploads.open(id)
     const key = keyIdOf(by)
     const isOwn = key === undefined || file?.note.by === key
     if (!file?.md5 || !isOwn) {
@@ -119,14 +117,14 @@ export class Uploads {
 
   /** Removes uploads older than a day, those of ended keys and of notices that are gone, and partial files of a crash. */
   async sweep(): Promise<void> {
-    await this.#ports.places.uploads.sweep()
+    await this.ports.places.uploads.sweep()
     await this.#removeEnded()
   }
 
   /** Removes the uploads whose note names, as `by`, a key that has ended, and those that no notice names any more. */
   async #removeEnded(): Promise<void> {
-    const { isKeyOver, places, store } = this.#ports
-    const before = this.#runtime.clock.now() - noticeMs
+    const { isKeyOver, places, store } = this.ports
+    const before = this.runtime.clock.now() - noticeMs
     const named = await store.topics.listFiles()
     await places.uploads.removeWhere(
       async ({ by, notice }, { id, stored_at }) =>

@@ -57,3 +57,22 @@ export const withLogName = (runtime: Runtime, name: string): Runtime => ({
   ...runtime,
   log: runtime.log.child(name),
 })
+
+/** A part of a gateway, with the other parts that it uses. */
+export abstract class Part<Ports> {
+  protected readonly ports: Ports
+
+  constructor(ports: Ports) {
+    this.ports = ports
+  }
+}
+
+/** A part of a gateway that also uses its runtime. */
+export abstract class RunningPart<Ports> extends Part<Ports> {
+  protected readonly runtime: Runtime
+
+  constructor(ports: Ports, runtime: Runtime) {
+    super(ports)
+    this.runtime = runtime
+  }
+}

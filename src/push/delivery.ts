@@ -5,7 +5,7 @@
  */
 import { changeApart, type SetAside } from '../platform/apart.ts'
 import { backoffMs } from '../platform/clock.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { Repetition, Task } from '../platform/tasks.ts'
 import type { EventLog } from '../storage/events.ts'
@@ -27,9 +27,7 @@ const backlogSize = 50
 /** Minimum time between two reads of the endpoint list. */
 const minPollGapMs = 20
 
-export class WebhookDispatcher {
-  readonly #ports: DispatcherPorts
-  readonly #runtime: Runtime
+export class WebhookDispatcher extends RunningPart<DispatcherPorts> {
   readonly #runs = new Map<string, EndpointRun>()
   /** Shared by all endpoints. */
   readonly #pacer: DeliveryPacer
@@ -41,8 +39,8 @@ export class WebhookDispatcher {
   #listing: Repetition | undefined
 
   constructor(ports: DispatcherPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     this.#pacer = new DeliveryPacer(runtime.clock)
     runtime.bus.on('committed', ({ messages }) => messages.length >= backlogSize && this.#pacer.pause())
   }
@@ -52,7 +50,7 @@ export class WebhookDispatcher {
    */
   start(polls: () => boolean): void {
     this.#isPolling = polls
-    this.#runtime.bus.on(
+    this.runtime.bus.on(
       'roleChanged',
       role => void (role === 'poller' ? this.#startDelivery() : this.#endDelivery()),
     )
@@ -82,7 +80,7 @@ export class WebhookDispatcher {
   }
 
   async #runDelivery(stop: AbortSignal): Promise<void> {
-    const { closing, log, tasks } = this.#runtime
+    const { closing, log, tasks } = this.runtime
     using stopOrClose = linkSignals(stop, closing)
     const { signal } = stopOrClose
     using deliveries = tasks.register({
@@ -106,7 +104,7 @@ export class WebhookDispatcher {
 
   /** Tells all runs to read the log, then waits for the next commit. @returns 0: do so again at once */
   async #waitForCommit(signal: AbortSignal): Promise<number> {
-    const { events } = this.#ports
+    const { events } = this.ports
     await this.#pacer.waitForPauseEnd(signal)
     const head = await events.getHead()
     for (const run of this.#runs.values()) run.onNewEvents()
@@ -118,8 +116,8 @@ export class WebhookDispatcher {
 
   /** Reads the endpoint list again and again, and starts, updates and stops runs. */
   #pollEndpoints(signal: AbortSignal, deliveries: Task): Repetition {
-    const { clock, log, tasks } = this.#runtime
-    const { webhooks } = this.#ports
+    const { clock, log, tasks } = this.runtime
+    const { webhooks } = this.ports
     let hasTakenOver = false
     return tasks.repeat(
       {
@@ -163,7 +161,7 @@ export class WebhookDispatcher {
 
   #takeOver(isAgain: boolean): Promise<ReadonlySet<string>> {
     const held = new Set([...this.#runs.keys(), ...this.#stopping.keys()])
-    return this.#ports.webhooks.progress.takeOver(isAgain ? held : undefined)
+    return this.ports.webhooks.progress.takeOver(isAgain ? held : undefined)
   }
 
   async #updateRuns(webhooks: readonly Webhook[]): Promise<void> {
@@ -171,36 +169,36 @@ export class WebhookDispatcher {
     for (const [id, run] of this.#runs) {
       const now = all.get(id)
       // Like a pause: running deliveries finish. After a stop they would be repeated.
-      const isLive = now && isSubscribed(now, this.#runtime.clock.now())
+      const isLive = now && isSubscribed(now, this.runtime.clock.now())
       const mayRun = isLive && (isOn(now) || (!now.disabled && run.isBusy))
       if (mayRun && !run.hasEnded && now.epoch === run.epoch) run.update(now)
       else this.#stopRun(id)
     }
     // A process that hung may not know yet that another one polls now.
     if (!this.#isPolling()) return
-    const time = this.#runtime.clock.now()
+    const time = this.runtime.clock.now()
     const on = webhooks.filter(one => isOn(one) && isSubscribed(one, time)).map(({ id }) => id)
     const fresh = new Set(on.filter(id => !this.#runs.has(id) && !this.#stopping.has(id)))
     if (fresh.size === 0) return
     // Loaded for the first endpoint: the HTTP client costs 5 ms and 4 MB at start.
     const { EndpointRun } = await import('./endpoint.ts')
     // Read the list again: it may lack what a run stored at its end.
-    for (const webhook of (await this.#ports.webhooks.list()).filter(isOn))
+    for (const webhook of (await this.ports.webhooks.list()).filter(isOn))
       if (fresh.has(webhook.id)) this.#runs.set(webhook.id, this.#startRun(webhook, EndpointRun))
   }
 
   /** Removes a subscription that is over. If the key ended, the receiver gets one last message. */
   async #endSubscription(webhook: Webhook): Promise<void> {
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     const { disabled, expires_at = 0, id, subscription } = webhook
     const isRevoked = disabled?.code === 'key_revoked'
     const isOver = subscription !== undefined && (isRevoked || expires_at <= now)
     // A delivery that still runs is aborted first.
     if (!isOver || this.#runs.has(id) || this.#stopping.has(id)) return
-    const isRemoved = await this.#ports.webhooks.remove(id)
+    const isRemoved = await this.ports.webhooks.remove(id)
     if (!isRemoved || !isSubscribed(webhook, now)) return
     const { sendTerminated } = await import('./envelopes.ts')
-    void sendTerminated(webhook, this.#runtime)
+    void sendTerminated(webhook, this.runtime)
   }
 
   /**
@@ -219,8 +217,8 @@ export class WebhookDispatcher {
   }
 
   #startRun(webhook: Webhook, Run: typeof EndpointRun): EndpointRun {
-    const { webhooks, events, ...rest } = this.#ports
-    const { clock, log } = this.#runtime
+    const { webhooks, events, ...rest } = this.ports
+    const { clock, log } = this.runtime
     const disable: EndpointPorts['disable'] = async ({ id, url }, why) => {
       const { reason, code: reason_code } = why
       await webhooks.change(id, { disabled: { ...why, at: clock.now() } })

@@ -2,10 +2,12 @@
  * The event log in its public form: each event with the message that it refers to. Read by `GET /events`,
  * the library and webhooks.
  */
+
 import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
+import { Part } from '../platform/runtime.ts'
 import { followSession, type SessionFollower } from '../receive/ingest.ts'
 import type { Views } from '../receive/view.ts'
 import {
@@ -78,21 +80,15 @@ const pollIntervalMs = 30_000
 const toCursor = (after: string) => (after === '0' ? '' : after)
 
 /** Reads the event log for all interfaces. */
-export class EventReader {
-  readonly #ports: EventReaderPorts
-
-  constructor(ports: EventReaderPorts) {
-    this.#ports = ports
-  }
-
+export class EventReader extends Part<EventReaderPorts> {
   /** Returns the cursor of the newest event. @param before only of events before this time (Unix ms) */
   getHead(before?: number): Promise<string> {
-    return this.#ports.events.getHead(before)
+    return this.ports.events.getHead(before)
   }
 
   /** Waits until the log may have events after a cursor. */
   wait(cursor: string, signal: AbortSignal): Promise<void> {
-    return this.#ports.events.wait(cursor, pollIntervalMs, signal)
+    return this.ports.events.wait(cursor, pollIntervalMs, signal)
   }
 
   /**
@@ -103,7 +99,7 @@ export class EventReader {
    *   are too many
    */
   async startReader(after: string | undefined, consumer: string | undefined): Promise<string> {
-    const { events } = this.#ports
+    const { events } = this.ports
     const requested = after === undefined ? undefined : toCursor(after)
     if (consumer === undefined) return requested ?? events.getHead()
     const stored = requested === undefined ? await events.getPosition(consumer) : undefined
@@ -116,7 +112,7 @@ export class EventReader {
 
   /** Records that a named reader is still active, so that its position is kept. */
   async markActive(consumer: string): Promise<void> {
-    await this.#ports.events.getPosition(consumer)
+    await this.ports.events.getPosition(consumer)
   }
 
   /**
@@ -129,12 +125,12 @@ export class EventReader {
     filter: W,
     field?: string,
   ): Promise<W & Pick<SessionAndUser, 'scope'>> {
-    return { ...filter, ...(await this.#ports.resolveTarget(filter, field)) }
+    return { ...filter, ...(await this.ports.resolveTarget(filter, field)) }
   }
 
   /** Returns what follows a session through renames, for a reader that reads page by page. */
   followSession(name: string): SessionFollower {
-    return followSession(this.#ports.sessions, name)
+    return followSession(this.ports.sessions, name)
   }
 
   /**
@@ -144,8 +140,8 @@ export class EventReader {
    */
   async readPage(after: string, filter: EventFilter, turn?: () => Promise<void>): Promise<PublicEventPage> {
     await turn?.()
-    const { events, ...page } = await readPage(this.#ports, toCursor(after), filter)
-    const readAgain = createRereader(this.#ports)
+    const { events, ...page } = await readPage(this.ports, toCursor(after), filter)
+    const readAgain = createRereader(this.ports)
     const published: PublicEvent[] = []
     for (const event of events) {
       await turn?.()
@@ -190,7 +186,7 @@ export class EventReader {
       const bot = data && 'bot_id' in data ? String(data.bot_id) : undefined
       return { event: { ...rest, data } as Event, ...(session && { session }), ...(bot && { bot }) }
     }
-    const view = await this.#ports.views.toMessage(row)
+    const view = await this.ports.views.toMessage(row)
     const imported = type === 'message.received' && (row.past || row.direction === 'sent')
     return {
       event: { ...rest, data: view } as Event,

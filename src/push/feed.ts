@@ -1,7 +1,9 @@
 /** Reads the event log for webhook endpoints. Endpoints with the same position and filter share one read. */
+
 import { isNamedOnly } from '../model/event.ts'
 import type { Message } from '../model/message.ts'
 import { type Clock, SharedTurns, systemClock } from '../platform/clock.ts'
+import { Part } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
 import type { EventFilter, EventLog, EventType } from '../storage/events.ts'
 import type { MessageLog } from '../storage/store.ts'
@@ -30,15 +32,10 @@ const maxSharedPages = 8
 const conversationPageSize = 32
 
 /** Pages of the event log for all endpoints of a process. */
-export class Feed {
-  readonly #ports: FeedPorts
+export class Feed extends Part<FeedPorts> {
   readonly #pages = new Map<string, Promise<FeedPage>>()
   /** Shares the event loop among endpoints that read many pages: a hundred of them may be far behind. */
   readonly #turns = new SharedTurns(systemClock)
-
-  constructor(ports: FeedPorts) {
-    this.#ports = ports
-  }
 
   /** Reads the events for an endpoint after a cursor, oldest first. */
   async readAfter(
@@ -88,8 +85,8 @@ export class Feed {
   async #readEvents(from: string, filter: EventFilter): Promise<FeedPage> {
     const turn = this.#turns.join()
     await turn()
-    const { events, ...page } = await readPage(this.#ports, from, filter)
-    const readAgain = createRereader(this.#ports, this.#ports.clock)
+    const { events, ...page } = await readPage(this.ports, from, filter)
+    const readAgain = createRereader(this.ports, this.ports.clock)
     const read: LaneEvent[] = []
     for (const event of events) {
       await turn()
@@ -115,7 +112,7 @@ export class Feed {
       // Read again: the page may have been kept for other endpoints, and its event may have waited long for its
       // receiver.
       if (!(await readAgain(read))) return undefined
-      view ??= this.#ports.views.toMessage(row).catch(error => {
+      view ??= this.ports.views.toMessage(row).catch(error => {
         view = undefined
         throw error
       })

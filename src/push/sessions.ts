@@ -5,7 +5,7 @@
  */
 import type { SessionChange } from '../model/event.ts'
 import { isConnected, type Session, sessionStatusOf } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { Repetition } from '../platform/tasks.ts'
 import type { EventLog, NewEvent } from '../storage/events.ts'
 import type { SessionReader, SessionRecord } from '../storage/state.ts'
@@ -24,9 +24,7 @@ const pollIntervalMs = 1000
 const pageEvents = 1000
 
 /** Writes the events of sessions. */
-export class SessionEventWriter {
-  readonly #ports: SessionEventPorts
-  readonly #runtime: Runtime
+export class SessionEventWriter extends RunningPart<SessionEventPorts> {
   /** State in each session's newest event, by name. Sessions that logged out are not in it. */
   readonly #published = new Map<string, Pick<Session, 'status' | 'bot_id' | 'muted_since'>>()
   /** `#published` includes the log up to here. */
@@ -40,19 +38,14 @@ export class SessionEventWriter {
   #isUpToDate = false
   #running: Repetition | undefined
 
-  constructor(ports: SessionEventPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
   start(): void {
     if (this.#running) return
-    const { bus, closing: signal, log, tasks } = this.#runtime
+    const { bus, closing: signal, log, tasks } = this.runtime
     const failure = 'session events cannot be written for now'
     this.#running = tasks.repeat(
       { name: 'session_events', everyMs: pollIntervalMs, failure, log, signal },
       async () => {
-        if (this.#ports.isPolling()) await this.#publishChanges()
+        if (this.ports.isPolling()) await this.#publishChanges()
         else this.#isUpToDate = false
       },
     )
@@ -66,7 +59,7 @@ export class SessionEventWriter {
   }
 
   async #publishChanges(): Promise<void> {
-    const { events, sessions } = this.#ports
+    const { events, sessions } = this.ports
     const { changed, revision } = await sessions.listChangedSince(this.#revision)
     if (changed.size === 0 && this.#isUpToDate) return
     this.#isUpToDate = false
@@ -81,7 +74,7 @@ export class SessionEventWriter {
     const muted = this.#findMuteChanges(changes)
     if (changes.length + muted.length > 0) {
       const records = [...changes, ...muted].flatMap(({ name }) => this.#records.get(name) ?? [])
-      const listed = new Map((await this.#ports.toSessions(records)).map(session => [session.name, session]))
+      const listed = new Map((await this.ports.toSessions(records)).map(session => [session.name, session]))
       const news = changes.map(
         (change): SessionChange => ({
           ...(listed.get(change.name) ?? loggedOutFields),
@@ -109,7 +102,7 @@ export class SessionEventWriter {
   async #readPublished(): Promise<void> {
     for (;;) {
       const filter = { types: ['session.status', 'session.muted'], limit: pageEvents } as const
-      const { cursor, events } = await this.#ports.events.listAfter(this.#cursor, filter)
+      const { cursor, events } = await this.ports.events.listAfter(this.#cursor, filter)
       for (const { data } of events) {
         // An event `session.muted` has no `change`.
         const published = data as Session & Partial<SessionChange>

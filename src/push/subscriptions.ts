@@ -3,7 +3,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { MessageFilter } from '../model/occurrence.ts'
 import { formatPrincipal, type Principal, scopeOf } from '../model/principal.ts'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
 import {
   isSubscribed,
@@ -70,18 +70,11 @@ const callbackError = (callback: CallbackFailure) =>
 const limitError = (limit: string, max: number) =>
   new SvcError('rate_limited', `${max} ${limit} are the maximum`, { details: { limit, max } })
 
-export class Subscriptions {
-  readonly #ports: SubscriptionPorts
-  readonly #runtime: Pick<Runtime, 'clock'>
+export class Subscriptions extends RunningPart<SubscriptionPorts> {
   /** Challenges under way, by principal and URL. */
   readonly #challenges = new Map<string, Promise<CallbackFailure | undefined>>()
   /** Times of the last challenges, by host (monotonic ms). */
   readonly #challengedAt = new Map<string, number[]>()
-
-  constructor(ports: SubscriptionPorts, runtime: Pick<Runtime, 'clock'>) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
 
   /**
    * Makes a subscription, or renews it.
@@ -102,26 +95,26 @@ export class Subscriptions {
     const id = idOf(by, { ...name, url: checkCallback(name.url) })
     const known = await this.#find(id)
     const isThere = known !== undefined && known.secrets.length > 0
-    if (!isThere || !(await this.#ports.webhooks.remove(id)))
+    if (!isThere || !(await this.ports.webhooks.remove(id)))
       throw new SvcError('not_found', 'no subscription matches')
     return { id }
   }
 
   /** Returns a subscription that has not expired. */
   async #find(id: string): Promise<Webhook | undefined> {
-    const found = await this.#ports.webhooks.get(id)
-    if (!found || (found.expires_at ?? 0) > this.#runtime.clock.now()) return found
-    await this.#ports.webhooks.remove(id)
+    const found = await this.ports.webhooks.get(id)
+    if (!found || (found.expires_at ?? 0) > this.runtime.clock.now()) return found
+    await this.ports.webhooks.remove(id)
     return undefined
   }
 
   async #renew(known: Webhook, { secret, ttl_ms }: SubscribeRequest): Promise<SubscriptionState> {
-    const { callbacks, webhooks } = this.#ports
+    const { callbacks, webhooks } = this.ports
     const { disabled, failing_since, id, last_error, last_error_code, last_success_at, paused, secrets } =
       known
     if (secrets.length === 0 || disabled?.code === 'key_revoked')
       throw new SvcError('forbidden', 'the subscription was ended')
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     const expires_at = now + grant(ttl_ms)
     const { allow_private, ca } = callbacks.reachOf(known.url)
     const isElsewhere = allow_private !== known.allow_private || ca !== known.subscription?.ca
@@ -132,7 +125,7 @@ export class Subscriptions {
       ...(disabled && { disabled: undefined, failing_since: undefined, last_error: undefined }),
       retries: true,
     })
-    const gone = (await this.#ports.events.listAfter(known.position, { limit: 1 })).gone === true
+    const gone = (await this.ports.events.listAfter(known.position, { limit: 1 })).gone === true
     const lanes = await webhooks.progress.listLanes(id)
     const cursor = [known.position, ...lanes.map(({ position }) => position)].reduce((one, other) =>
       cursorNumberOf(one) < cursorNumberOf(other) ? one : other,
@@ -159,13 +152,13 @@ export class Subscriptions {
     request: SubscribeRequest,
     signal: AbortSignal,
   ): Promise<SubscriptionState> {
-    const { callbacks, endpoints, resolveTarget } = this.#ports
+    const { callbacks, endpoints, resolveTarget } = this.ports
     const { kinds, secret, session, ttl_ms, type, url, user, words } = request
     const made_by = formatPrincipal(by)
     await this.#checkCount(made_by)
     const target = await resolveTarget({ session, user, scope: scopeOf(by) })
     const { position, truncated } = await this.#findStart(request)
-    const created_at = this.#runtime.clock.now()
+    const created_at = this.runtime.clock.now()
     const { allow_private, ca } = callbacks.reachOf(url)
     const webhook: NewWebhook = {
       id,
@@ -198,8 +191,8 @@ export class Subscriptions {
   }
 
   async #listOwn(made_by: string): Promise<Webhook[]> {
-    const now = this.#runtime.clock.now()
-    const all = await this.#ports.webhooks.list()
+    const now = this.runtime.clock.now()
+    const all = await this.ports.webhooks.list()
     return all.filter(one => one.subscription && one.made_by === made_by && isSubscribed(one, now))
   }
 
@@ -213,12 +206,12 @@ export class Subscriptions {
     cursor,
     max_age_ms,
   }: SubscribeRequest): Promise<{ position: string; truncated: boolean }> {
-    const { events } = this.#ports
+    const { events } = this.ports
     if (cursor === undefined) return { position: await events.getHead(), truncated: false }
     const { events: found, gone = false, ...page } = await events.listAfter(cursor, { limit: 1 })
     const position = gone ? (found[0] ? cursorBefore(found[0].cursor) : page.cursor) : cursor
     if (max_age_ms === undefined) return { position, truncated: gone }
-    const floor = await events.getHead(this.#runtime.clock.now() - max_age_ms)
+    const floor = await events.getHead(this.runtime.clock.now() - max_age_ms)
     const isCut = cursorNumberOf(floor) > cursorNumberOf(position)
     return { position: isCut ? floor : position, truncated: gone || isCut }
   }
@@ -235,7 +228,7 @@ export class Subscriptions {
   }
 
   async #challenge(webhook: NewWebhook, signal: AbortSignal): Promise<CallbackFailure | undefined> {
-    const now = this.#runtime.clock.monotonic()
+    const now = this.runtime.clock.monotonic()
     for (const [host, times] of this.#challengedAt)
       if (times.every(at => now - at >= minuteMs)) this.#challengedAt.delete(host)
     // Whatever the port: else this would find the open ones.

@@ -2,6 +2,7 @@
  * Manages webhook endpoints: add, change, remove, test, replay. Every process that uses the data directory
  * can do this. The process that polls WeChat delivers.
  */
+
 import { type Static, Type } from '@sinclair/typebox'
 import { maySend, type Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError, withFieldNames } from '../model/error.ts'
@@ -23,6 +24,7 @@ import { type Clock, createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
+import { Part } from '../platform/runtime.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
 import { endedKeyError, keyOfMaker } from '../storage/keys.ts'
 import {
@@ -85,18 +87,13 @@ const reservedHeaders =
 const loadAttempt = () => import('./attempt.ts')
 
 /** The webhook endpoints of a data directory. A key manages only those that it added. */
-export class Webhooks {
-  readonly #ports: WebhookPorts
+export class Webhooks extends Part<WebhookPorts> {
   #adding: Promise<unknown> = Promise.resolve()
-
-  constructor(ports: WebhookPorts) {
-    this.#ports = ports
-  }
 
   /** Lists all endpoints, oldest first. */
   async list(by: Principal): Promise<WebhookEndpoint[]> {
-    const now = this.#ports.clock.now()
-    const all = await this.#ports.webhooks.list()
+    const now = this.ports.clock.now()
+    const all = await this.ports.webhooks.list()
     return all
       .filter(webhook => isManagedBy(webhook, by) && isSubscribed(webhook, now))
       .map(webhook => toEndpoint(webhook, now))
@@ -104,7 +101,7 @@ export class Webhooks {
 
   /** Returns one endpoint. @throws SvcError `not_found`, like all methods below except `add` */
   async get(by: Principal, id: string): Promise<WebhookEndpoint> {
-    return toEndpoint(await this.#getStored(by, id), this.#ports.clock.now())
+    return toEndpoint(await this.#getStored(by, id), this.ports.clock.now())
   }
 
   /**
@@ -116,7 +113,7 @@ export class Webhooks {
    *   that may not send
    */
   async add(by: Principal, input: NewWebhookInput): Promise<AddedWebhook> {
-    const { events, clock } = this.#ports
+    const { events, clock } = this.ports
     const { allow_private = false, replies = false, headers = {}, types = [] } = input
     if (replies && by.grant && !maySend(by.grant))
       throw new SvcError('forbidden', 'replies needs the right "send" or "draft"', {
@@ -130,7 +127,7 @@ export class Webhooks {
       throw badArgument('url', `expected at most ${maxUrlLength} characters once it is encoded`, {
         details: { characters: url.length },
       })
-    const { session, user } = await this.#ports.resolveTarget({ ...input, scope: scopeOf(by) })
+    const { session, user } = await this.ports.resolveTarget({ ...input, scope: scopeOf(by) })
     const secret = createSecret()
     const id = `wh_${randomBytes(8).toString('hex')}`
     const webhook: NewWebhook = {
@@ -167,11 +164,11 @@ export class Webhooks {
   }
 
   async #store(webhook: NewWebhook): Promise<void> {
-    const { webhooks } = this.#ports
+    const { webhooks } = this.ports
     const all = await webhooks.list()
     const hint = 'Remove a webhook that you no longer need.'
     const maker = keyOfMaker(webhook.made_by)
-    const family = maker === undefined ? undefined : await this.#ports.familyOf(maker)
+    const family = maker === undefined ? undefined : await this.ports.familyOf(maker)
     const own = all.filter(({ made_by }) => family?.has(keyOfMaker(made_by) ?? ''))
     const isFull = all.length >= shares.webhooks.most
     const most = isFull ? all.length : own.length
@@ -196,7 +193,7 @@ export class Webhooks {
 
   async #isOfEndedKey({ made_by = '' }: NewWebhook): Promise<boolean> {
     const id = keyOfMaker(made_by)
-    return id !== undefined && (await this.#ports.isKeyOver(id))
+    return id !== undefined && (await this.ports.isKeyOver(id))
   }
 
   /** Stops deliveries until `resume`. */
@@ -225,7 +222,7 @@ export class Webhooks {
   async rotate(by: Principal, id: string): Promise<AddedWebhook> {
     rejectSubscription(await this.#getStored(by, id))
     const secret = createSecret()
-    const until = this.#ports.clock.now() + rotationMs
+    const until = this.ports.clock.now() + rotationMs
     await this.#changeStored(by, id, { rotation: { secret, until } })
     return { ...(await this.get(by, id)), secret }
   }
@@ -242,12 +239,12 @@ export class Webhooks {
     const earlier = cursorNumberOf(start) < cursorNumberOf(position) ? start : position
     const until = cursorNumberOf(replayed) > cursorNumberOf(position) ? replayed : position
     const replay = await this.#countEvents(start, until, webhook)
-    if (!from.dry_run) await this.#ports.webhooks.rewind(id, earlier, until)
+    if (!from.dry_run) await this.ports.webhooks.rewind(id, earlier, until)
     return { ...(await this.get(by, id)), replay }
   }
 
   async #resolveStart(from: ReplayFrom): Promise<string> {
-    const { events } = this.#ports
+    const { events } = this.ports
     const start = 'since' in from ? await events.getHead(from.since) : cursorBefore(from.event)
     const { gone } = await events.listAfter(start, { limit: 1 }).catch(error => {
       throw isSvcError(error) ? withFieldNames(error, problem => ({ ...problem, field: 'from' })) : error
@@ -266,12 +263,12 @@ export class Webhooks {
   ): Promise<ReplayedWebhook['replay']> {
     const filter = { limit: countPageSize, session, user, scope, ...typeFilterOf(types) }
     const found = { events: 0, events_is_lower_bound: false, since: undefined as number | undefined }
-    const turn = createYield(this.#ports.clock)
+    const turn = createYield(this.ports.clock)
     let cursor = start
     for (let pages = 0; cursorNumberOf(cursor) < cursorNumberOf(end); pages++) {
       if (pages === maxCountedPages) return { ...found, events_is_lower_bound: true }
       await turn()
-      const page = await this.#ports.events.listAfter(cursor, filter)
+      const page = await this.ports.events.listAfter(cursor, filter)
       const counted = page.events.filter(event => cursorNumberOf(event.cursor) <= cursorNumberOf(end))
       found.events += counted.length
       found.since ??= counted[0]?.at
@@ -286,7 +283,7 @@ export class Webhooks {
    * make it again before it would have ended.
    */
   async remove(by: Principal, id: string): Promise<{ success: true; id: string }> {
-    const { closing, log, webhooks } = this.#ports
+    const { closing, log, webhooks } = this.ports
     const webhook = await this.#getStored(by, id)
     if (!(await webhooks.remove(id))) throw notFoundError()
     if (webhook.subscription) {
@@ -304,14 +301,14 @@ export class Webhooks {
     { limit = 50, outcome }: WebhookLogQuery = {},
   ): Promise<WebhookDelivery[]> {
     await this.#getStored(by, id)
-    return (await this.#ports.webhooks.progress.listTries(id, limit, outcome)).map(withoutUndefined)
+    return (await this.ports.webhooks.progress.listTries(id, limit, outcome)).map(withoutUndefined)
   }
 
   /** Delivers an event `webhook.test` now, from this process, also if the endpoint is off. */
   async sendTest(by: Principal, id: string, signal: AbortSignal): Promise<WebhookTest> {
     const webhook = await this.#getStored(by, id)
     rejectSubscription(webhook)
-    const { clock, webhooks } = this.#ports
+    const { clock, webhooks } = this.ports
     const event = `test-${randomBytes(8).toString('hex')}`
     const [type, at] = ['webhook.test', clock.now()] as const
     const data = { webhook: id, text: 'A test of svc.' }
@@ -335,7 +332,7 @@ export class Webhooks {
 
   /** Whether a link in a delivery is valid for a target now. It ends with the key that added the webhook. */
   async isLinkValid(to: LinkTarget, expires: string, signature: string): Promise<boolean> {
-    const { clock, webhooks } = this.#ports
+    const { clock, webhooks } = this.ports
     const webhook = await webhooks.get(to.webhook)
     return (
       webhook !== undefined &&
@@ -346,19 +343,19 @@ export class Webhooks {
 
   /** Returns the whole message for a link. @throws SvcError `message_not_found` */
   async getMessage(messageId: string): Promise<Message> {
-    const found = await this.#ports.getMessage(messageId)
+    const found = await this.ports.getMessage(messageId)
     if (found) return found
     throw new SvcError('message_not_found', 'the message is no longer stored')
   }
 
   async #changeStored(by: Principal, id: string, change: WebhookChange): Promise<void> {
     if (by.grant) await this.#getStored(by, id)
-    if (!(await this.#ports.webhooks.change(id, change))) throw notFoundError()
+    if (!(await this.ports.webhooks.change(id, change))) throw notFoundError()
   }
 
   async #getStored(by: Principal, id: string): Promise<Webhook> {
-    const found = await this.#ports.webhooks.get(id)
-    if (!found || !isManagedBy(found, by) || !isSubscribed(found, this.#ports.clock.now()))
+    const found = await this.ports.webhooks.get(id)
+    if (!found || !isManagedBy(found, by) || !isSubscribed(found, this.ports.clock.now()))
       throw notFoundError()
     return found
   }

@@ -5,7 +5,7 @@ import { isSvcError, SvcError } from '../model/error.ts'
 import type { CountWaitingRequest, Message, RecvRequest } from '../model/message.ts'
 import { normalizeSessionName, sessionNotFoundError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import type { SessionStore } from '../storage/state.ts'
 import {
   type Acknowledgements,
@@ -53,14 +53,12 @@ const checkEveryMs = 30_000
 const readRows = 50
 const readCharacters = 1024 * 1024
 
-export class Inbox {
-  readonly #ports: InboxPorts
-  readonly #runtime: Runtime
+export class Inbox extends RunningPart<InboxPorts> {
   readonly #waits: Waiters
 
   constructor(ports: InboxPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     this.#waits = new Waiters(ports.store.log, ports.store.backlog)
     runtime.closing.addEventListener('abort', () => this.#waits.end())
   }
@@ -80,8 +78,8 @@ export class Inbox {
    *   `invalid_arguments` for a row that cannot be acknowledged, `store_unavailable`, `shutting_down`
    */
   async recv(request: RecvRequest, call: Call, followed?: SessionFollower): Promise<Message[]> {
-    const { clock, closing } = this.#runtime
-    const { store } = this.#ports
+    const { clock, closing } = this.runtime
+    const { store } = this.ports
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
     const named = followed ?? (await this.findSession(request))
@@ -113,7 +111,7 @@ export class Inbox {
    * @throws SvcError `store_unavailable`
    */
   begin(consumer: string, options?: { atEnd?: boolean; after?: number | undefined }): Promise<void> {
-    return this.#ports.store.consumers.register(consumer, options)
+    return this.ports.store.consumers.register(consumer, options)
   }
 
   /** Counts the messages that wait for such a request, up to `most`. @throws as `recv` */
@@ -122,17 +120,17 @@ export class Inbox {
     most: number,
   ): Promise<number> {
     const session = await this.#resolveSession({ session: input, scope })
-    return this.#ports.store.backlog.countWaiting(after ?? consumer, { limit: most, session, scope })
+    return this.ports.store.backlog.countWaiting(after ?? consumer, { limit: most, session, scope })
   }
 
   /** Returns the row id of the newest row. */
   getHead(): Promise<number> {
-    return this.#ports.store.log.getHead()
+    return this.ports.store.log.getHead()
   }
 
   /** Whether the service is stopping. */
   get isClosing(): boolean {
-    return this.#runtime.closing.aborted
+    return this.runtime.closing.aborted
   }
 
   /**
@@ -150,7 +148,7 @@ export class Inbox {
     { limit, scope }: Pick<RecvRequest, 'limit' | 'scope'>,
     named?: SessionFollower,
   ): Promise<{ messages: Message[]; upTo?: number; more: boolean }> {
-    const { store, views } = this.#ports
+    const { store, views } = this.ports
     // One more than wanted: whether there are more.
     const options = { limit: limit + 1, session: (await named?.())?.session, scope }
     const found = await store.backlog.listRecent(since, { ...options, direction: 'received' })
@@ -196,12 +194,12 @@ export class Inbox {
     const target: WaitTarget = { scope, consumer }
     yield* this.#repeat(signal, { target, named }, async isOver => {
       const { session } = target
-      const claim = await this.#ports.store.consumers.claim(consumer, { session, scope, limit: 1 })
+      const claim = await this.ports.store.consumers.claim(consumer, { session, scope, limit: 1 })
       if (!claim) return []
       this.#waits.notifyNext(target)
       if (!isOver()) return [await this.#openClaim(claim)]
       // Reading has ended: give the message back, because nobody got it.
-      await this.#ports.store.consumers.giveBack(claim, 0)
+      await this.ports.store.consumers.giveBack(claim, 0)
       return []
     })
   }
@@ -210,7 +208,7 @@ export class Inbox {
     { from, session: named, scope }: FollowOptions,
     signal: AbortSignal,
   ): AsyncGenerator<Message, void, void> {
-    const { store, views } = this.#ports
+    const { store, views } = this.ports
     const target: WaitTarget = { scope }
     const wanted = { limit: readRows, characters: readCharacters, direction: 'received' } as const
     let position = from ?? (await this.getHead())
@@ -240,7 +238,7 @@ export class Inbox {
     { target, named }: { target: WaitTarget; named: string | undefined },
     read: (isOver: () => boolean) => Promise<T[]>,
   ): AsyncGenerator<T, void, void> {
-    const { clock, closing, log } = this.#runtime
+    const { clock, closing, log } = this.runtime
     const isOver = () => signal.aborted || closing.aborted
     const session = this.#follow(named && normalizeSessionName(named))
     for (let failures = 0; !isOver(); ) {
@@ -272,7 +270,7 @@ export class Inbox {
     }
     try {
       const row = rows[0]!
-      const message = await this.#ports.views.toMessage(row)
+      const message = await this.ports.views.toMessage(row)
       return { message: redelivered.has(row.id) ? { ...message, redelivered: true } : message, settle }
     } catch (error) {
       await settle(false)
@@ -284,21 +282,21 @@ export class Inbox {
   #keepRenewing(lease: number): ReturnType<typeof setInterval> {
     const timer = setInterval(() => {
       if (this.isClosing) return clearInterval(timer)
-      this.#ports.store.consumers
+      this.ports.store.consumers
         .renew(lease)
-        .catch(error => this.#runtime.log.warn('lease not renewed', { error }))
+        .catch(error => this.runtime.log.warn('lease not renewed', { error }))
     }, renewEveryMs)
     timer.unref()
     return timer
   }
 
   async #endLease(lease: number, read: boolean): Promise<void> {
-    const { consumers } = this.#ports.store
+    const { consumers } = this.ports.store
     try {
       await (read ? consumers.ack(lease) : consumers.nack(lease))
     } catch (error) {
       // The lease ends by itself, and the message comes again.
-      this.#runtime.log.warn('position not moved; the message comes again', { error })
+      this.runtime.log.warn('position not moved; the message comes again', { error })
     }
   }
 
@@ -307,9 +305,9 @@ export class Inbox {
    * consumer.
    */
   async #recordHandOut({ lease, rows }: ConsumerClaim, consumer: string): Promise<void> {
-    const { log } = this.#runtime
+    const { log } = this.runtime
     try {
-      if (!(await this.#ports.store.consumers.recordHandOut(lease))) return
+      if (!(await this.ports.store.consumers.recordHandOut(lease))) return
       const [first, last] = [rows[0]?.id, rows.at(-1)?.id]
       const detail = { consumer, first, last, times: maxHandOuts }
       log.warn(
@@ -339,7 +337,7 @@ export class Inbox {
   }
 
   #follow(session: string | undefined): SessionFollower | undefined {
-    return session === undefined ? undefined : followSession(this.#ports.sessions, session)
+    return session === undefined ? undefined : followSession(this.ports.sessions, session)
   }
 
   /**
@@ -353,7 +351,7 @@ export class Inbox {
     scope,
   }: Pick<RecvRequest, 'session' | 'scope'>): Promise<string | undefined> {
     if (given === undefined) return undefined
-    const { sessions, store } = this.#ports
+    const { sessions, store } = this.ports
     const name = normalizeSessionName(given)
     const found = await sessions.get(name)
     if (found && (!scope || isInScope(scope, found.bot?.bot_id))) return found.name
@@ -362,7 +360,7 @@ export class Inbox {
   }
 
   async #read(request: RecvRequest, session: string | undefined, call: Call): Promise<Message[]> {
-    const { store, views } = this.#ports
+    const { store, views } = this.ports
     const answer = views.createAnswer({ beside: request.beside, hasRoom: call.startFitCheck?.() })
     const { limit, after, ack, consumer, scope } = request
     const options = { limit, session, scope, characters: answer.characters }

@@ -6,7 +6,7 @@
 import type { Call } from '../model/call.ts'
 import type { Message, Received, RecvRequest } from '../model/message.ts'
 import { AwakeTime } from '../platform/clock.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
 import type { Lease, Leases } from '../storage/leases.ts'
 import type { Inbox } from './inbox.ts'
@@ -35,9 +35,7 @@ const tryEveryMs = 1000
  */
 const standstillMs = 100
 
-export class OneShot {
-  readonly #ports: OneShotPorts
-  readonly #runtime: Runtime
+export class OneShot extends RunningPart<OneShotPorts> {
   #cycle: PollCycle | undefined
   /** One call takes the lease for all. Otherwise a second call would think that another process has it. */
   #taking: Promise<void> | undefined
@@ -48,11 +46,6 @@ export class OneShot {
   /** The newest row polled by another process that a consumer got, by consumer. */
   readonly #shown = new Map<string, number>()
 
-  constructor(ports: OneShotPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
   /**
    * Like `Inbox.recv`, for a process that does not poll permanently. With the lease it polls every session
    * and returns the messages. Without the lease it returns the messages received in the last minute, also
@@ -61,8 +54,8 @@ export class OneShot {
    * shared store.
    */
   async recv(request: RecvRequest, call: Call): Promise<Received> {
-    const { clock } = this.#runtime
-    const { inbox, shared } = this.#ports
+    const { clock } = this.runtime
+    const { inbox, shared } = this.ports
     const deadline = clock.monotonic() + request.timeout * 1000
     // Between the reads of this call the session may be renamed, and another one get its name.
     const named = await inbox.findSession(request)
@@ -130,8 +123,8 @@ export class OneShot {
     leftMs: number,
     call: Call,
   ): Promise<Message[]> {
-    const { clock } = this.#runtime
-    const { inbox } = this.#ports
+    const { clock } = this.runtime
+    const { inbox } = this.ports
     // Before polling starts: a new consumer starts at the current end of the log.
     const messages = await inbox.recv({ ...request, timeout: 0 }, call, named)
     const isFresh = clock.monotonic() - this.#polledAt < freshMs
@@ -167,8 +160,8 @@ export class OneShot {
    * which the machine stood still does not count.
    */
   async #waitForAnswers(withinMs: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#runtime
-    const { poller } = this.#ports
+    const { clock } = this.runtime
+    const { poller } = this.ports
     const awake = new AwakeTime(clock, standstillMs)
     let leftMs = withinMs
     while (leftMs > 0 && !poller.isAnswered && !signal.aborted && !this.#isHalted) {
@@ -181,8 +174,8 @@ export class OneShot {
     request: RecvRequest,
     named: SessionFollower | undefined,
   ): Promise<{ messages: Message[]; upTo?: number; more: boolean }> {
-    const { clock } = this.#runtime
-    const { inbox } = this.#ports
+    const { clock } = this.runtime
+    const { inbox } = this.ports
     const newestShown = this.#shown.get(request.consumer) ?? 0
     const { limit, recentLimit = limit, scope } = request
     const since = clock.now() - recentMs
@@ -210,7 +203,7 @@ export class OneShot {
     // The previous cycle is over, but some of its calls have not left it yet.
     await this.#cycle?.end()
     this.#cycle = undefined
-    const { leases, poller } = this.#ports
+    const { leases, poller } = this.ports
     if (this.#isHalted) return
     const lease = await leases.join({ alone: true })
     if (lease) this.#cycle = new PollCycle(lease, poller)

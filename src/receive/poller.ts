@@ -10,7 +10,7 @@
 import type { BotInfo } from '../model/session.ts'
 import { formatCount } from '../platform/format.ts'
 import { fetchLimitVariable } from '../platform/process.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { Repetition } from '../platform/tasks.ts'
 import type { Lease } from '../storage/leases.ts'
@@ -30,9 +30,7 @@ const arrivalMs = 250
 /** Share of the poll limit above which a warning is logged. */
 const limitShare = 0.8
 
-export class Poller {
-  readonly #ports: PollerPorts
-  readonly #runtime: Runtime
+export class Poller extends RunningPart<PollerPorts> {
   /**
    * Session pollers by login. Its key is token and creation time, because a new login may get the old
    * token.
@@ -55,8 +53,8 @@ export class Poller {
   readonly #limits = new ProxyLimits()
 
   constructor(ports: PollerPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     runtime.bus.on('sessionsChanged', () => this.#listing?.nudge())
   }
 
@@ -95,7 +93,7 @@ export class Poller {
   ): Promise<void> {
     using ended = linkSignals(stop, lease.lost)
     const { signal } = ended
-    const { log, tasks } = this.#runtime
+    const { log, tasks } = this.runtime
     const run: PollRun = {
       oneCycle,
       stopping: signal,
@@ -124,7 +122,7 @@ export class Poller {
       const hasOthers = this.#adjust(owned.changed, run)
       for (const [name, loop] of ending) void this.#track(loop.then(() => lease.giveUp(name)))
       // Another process may have made, removed or renamed a session.
-      if (hasOthers && revision !== undefined) this.#runtime.bus.notify('sessionsChanged')
+      if (hasOthers && revision !== undefined) this.runtime.bus.notify('sessionsChanged')
       revision = owned.revision
       this.#isRead = true
     })
@@ -134,7 +132,7 @@ export class Poller {
   }
 
   #watch(signal: AbortSignal): Repetition {
-    const { clock, log, tasks } = this.#runtime
+    const { clock, log, tasks } = this.runtime
     const watchdog = new Watchdog(clock)
     const failure = 'polls are not watched'
     return tasks.repeat({ name: 'poll_watchdog', everyMs: checkEveryMs, failure, log, signal }, () => {
@@ -145,7 +143,7 @@ export class Poller {
 
   /** Ends a loop that waits for something overdue. The next check restarts it. */
   #endOverdue(sessionPoller: SessionPoller): void {
-    const { log } = this.#runtime
+    const { log } = this.runtime
     const { login, stopping, wait } = sessionPoller
     const session = login.name
     if (wait?.what === 'commit') {
@@ -217,14 +215,14 @@ export class Poller {
     run: PollRun,
     delayMs: number,
   ): SessionPoller {
-    const sessionPoller = new SessionPoller(this.#ports, this.#runtime, run, session)
+    const sessionPoller = new SessionPoller(this.ports, this.runtime, run, session)
     sessionPoller.lastPollAt = this.#endedLogins.get(login)
     this.#sessionPollers.set(login, sessionPoller)
     sessionPoller.ended = this.#track(
       sessionPoller
         .follow(delayMs)
         .catch(error =>
-          this.#runtime.log.error('poll loop failed', { session: sessionPoller.login.name, error }),
+          this.runtime.log.error('poll loop failed', { session: sessionPoller.login.name, error }),
         )
         .finally(() => {
           // A loop that ended by itself is restarted by the next check, from the current files.
@@ -241,8 +239,8 @@ export class Poller {
    * Needed for the library, and for programs that cannot restart themselves with a higher limit.
    */
   #warnOfLimit(): void {
-    const { log } = this.#runtime
-    const { permits } = this.#ports
+    const { log } = this.runtime
+    const { permits } = this.ports
     const isNear = this.#sessionPollers.size > permits.size * limitShare
     if (isNear && !this.#isLimitLogged) {
       log.warn(

@@ -3,7 +3,7 @@
  * over when a lease becomes free. Readers work the same in both roles: they read the log.
  */
 import { SvcError } from '../model/error.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { Lease, Leases } from '../storage/leases.ts'
 import type { Poller } from './poller.ts'
@@ -20,19 +20,12 @@ export interface PollingRolePorts {
   shared: boolean
 }
 
-export class PollingRole {
-  readonly #ports: PollingRolePorts
-  readonly #runtime: Runtime
+export class PollingRole extends RunningPart<PollingRolePorts> {
   readonly #stop = new AbortController()
   #pollsSince: number | undefined
   #isStalled = false
   #lease: Lease | undefined
   #running: Promise<void> | undefined
-
-  constructor(ports: PollingRolePorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
 
   get role(): 'poller' | 'watcher' {
     return this.#pollsSince === undefined ? 'watcher' : 'poller'
@@ -61,11 +54,11 @@ export class PollingRole {
    * @throws SvcError `poll_lock_held` if another process polls and there is no store to follow it through
    */
   async start(): Promise<void> {
-    const lease = await this.#ports.leases.join()
+    const lease = await this.ports.leases.join()
     if (lease) this.#become('poller')
-    else if (!this.#ports.shared) {
+    else if (!this.ports.shared) {
       throw new SvcError('poll_lock_held', 'another process polls for this data directory')
-    } else this.#runtime.log.info('another process polls; following the store')
+    } else this.runtime.log.info('another process polls; following the store')
     this.#running = this.#run(lease)
   }
 
@@ -81,17 +74,17 @@ export class PollingRole {
   }
 
   #become(role: 'poller' | 'watcher'): void {
-    this.#pollsSince = role === 'poller' ? this.#runtime.clock.now() : undefined
-    this.#runtime.bus.notify('roleChanged', role)
+    this.#pollsSince = role === 'poller' ? this.runtime.clock.now() : undefined
+    this.runtime.bus.notify('roleChanged', role)
   }
 
   async #watch(): Promise<void> {
-    const stalled = await this.#ports.leases.isStalled()
+    const stalled = await this.ports.leases.isStalled()
     if (stalled === this.#isStalled) return
     this.#isStalled = stalled
-    if (!stalled) this.#runtime.log.info('the polling process works again')
+    if (!stalled) this.runtime.log.info('the polling process works again')
     else
-      this.#runtime.log.warn(
+      this.runtime.log.warn(
         'the polling process is stalled: it keeps the lock and shows no life; wake it or end it',
       )
   }
@@ -103,10 +96,10 @@ export class PollingRole {
         this.#lease = lease
         this.#isStalled = false
         this.#become('poller')
-        await this.#ports.poller.run(lease, signal)
+        await this.ports.poller.run(lease, signal)
         await lease.release()
         this.#become('watcher')
-        if (!signal.aborted) this.#runtime.log.warn('poll lock lost; following the store')
+        if (!signal.aborted) this.runtime.log.warn('poll lock lost; following the store')
       }
       lease = await this.#waitForLease()
     }
@@ -114,7 +107,7 @@ export class PollingRole {
 
   /** @returns undefined if this process is asked to stop */
   async #waitForLease(): Promise<Lease | undefined> {
-    const { log, tasks } = this.#runtime
+    const { log, tasks } = this.runtime
     const found = new AbortController()
     using ended = linkSignals(this.#stop.signal, found.signal)
     const often = { everyMs: tryEveryMs, firstMs: tryEveryMs, log, signal: ended.signal }
@@ -122,7 +115,7 @@ export class PollingRole {
     const trying = tasks.repeat(
       { ...often, name: 'poll_lock', failure: 'poll lock cannot be tried' },
       async () => {
-        lease = await this.#ports.leases.join()
+        lease = await this.ports.leases.join()
         if (!lease) return await this.#watch()
         log.info('the poller is gone; polling from here')
         found.abort()

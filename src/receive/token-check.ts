@@ -9,7 +9,7 @@
 import { isILinkError } from '../ilink/http.ts'
 import { SvcError } from '../model/error.ts'
 import type { BotInfo } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { PolledSessions } from '../storage/state.ts'
 import { currentSession } from './ingest.ts'
 import type { OneShot } from './one-shot.ts'
@@ -32,21 +32,14 @@ const checkFileMs = 25
 /** Within this time after the last answer a refusal causes no new check, because each check ends a poll. */
 const freshMs = 30_000
 
-export class TokenCheck {
-  readonly #ports: TokenCheckPorts
-  readonly #runtime: Runtime
+export class TokenCheck extends RunningPart<TokenCheckPorts> {
   /** Running checks, by token. */
   readonly #asking = new Map<string, Promise<TokenCheckResult>>()
   readonly #known = new Map<string, { checked: TokenCheckResult; at: number }>()
 
-  constructor(ports: TokenCheckPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
   /** Asks getupdates now. Calls made in the meantime get the same answer. */
   ask(session: string, bot: BotInfo): Promise<TokenCheckResult> {
-    const { clock, log } = this.#runtime
+    const { clock, log } = this.runtime
     const asking =
       this.#asking.get(bot.token) ??
       this.#ask(session, bot)
@@ -65,7 +58,7 @@ export class TokenCheck {
 
   /** Checks a token after a refusal. Like `ask`, but a result of the last moments is used again. */
   checkAfterRefusal(session: string, bot: BotInfo): Promise<TokenCheckResult> {
-    const now = this.#runtime.clock.monotonic()
+    const now = this.runtime.clock.monotonic()
     for (const [token, { at }] of this.#known) if (now - at > freshMs) this.#known.delete(token)
     const known = this.#known.get(bot.token)
     return known ? Promise.resolve(known.checked) : this.ask(session, bot)
@@ -94,8 +87,8 @@ export class TokenCheck {
   }
 
   async #ask(name: string, bot: BotInfo): Promise<TokenCheckResult> {
-    const { bus, clock, closing } = this.#runtime
-    const { oneShot, sessions } = this.#ports
+    const { bus, clock, closing } = this.runtime
+    const { oneShot, sessions } = this.ports
     await sessions.mark(name, bot.token, { check_at: clock.now() })
     bus.notify('sessionsChanged')
     await using _own = await oneShot?.startPolling()

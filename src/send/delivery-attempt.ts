@@ -5,7 +5,7 @@ import type { WireItem } from '../ilink/wire.ts'
 import type { SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
 import { type BotInfo, notConnectedError } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import type {
   BeginResult,
   BegunMessage,
@@ -79,16 +79,14 @@ export async function botOf({ sessions }: SendPorts['state'], session: string): 
 }
 
 /** Sends every message of both modes: begins it, hands it over and settles it. */
-export class DeliveryAttempts {
-  readonly #ports: SendPorts
-  readonly #runtime: Runtime
+export class DeliveryAttempts extends RunningPart<SendPorts> {
   readonly #muting: Muting
   /** Aborts requests under way. */
   readonly #abortAll = new AbortController()
 
   constructor(ports: SendPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     this.#muting = new Muting(ports, runtime)
   }
 
@@ -114,7 +112,7 @@ export class DeliveryAttempts {
     file: StagedFile,
     { signal, progress }: Pick<SendCaller, 'signal' | 'progress'>,
   ): Promise<WireItem> {
-    const { check, media, upstream } = this.#ports
+    const { check, media, upstream } = this.ports
     const upload = () => media.upload(upstream.account(bot), user, file, signal, progress)
     try {
       const item = createMediaItem(await check.runChecked(session, bot, upload))
@@ -144,8 +142,8 @@ export class DeliveryAttempts {
     item,
     signal,
   }: MessageAttempt): Promise<StartedMessage | Exclude<AttemptResult, { go: 'sent' }>> {
-    const { clock } = this.#runtime
-    const { rules, store } = this.#ports
+    const { clock } = this.runtime
+    const { rules, store } = this.ports
     while (!signal.aborted) {
       const composed = composeMessage(to.user, item, clock.now())
       const began = await store.outbox.begin(parts, bot.bot_id, rules, composed.row)
@@ -166,7 +164,7 @@ export class DeliveryAttempts {
     { to: { session, user }, bot, started, token }: MessageAttempt,
     { begun }: StartedMessage,
   ) {
-    const { state } = this.#ports
+    const { state } = this.ports
     if (started && token === begun.token) return { bot, token }
     return await state.readTogether(async () => {
       const current = (await state.sessions.get(session))?.bot
@@ -178,9 +176,9 @@ export class DeliveryAttempts {
   }
 
   async #deliver(message: MessageAttempt, started: StartedMessage): Promise<DeliveryResult> {
-    const { clock, log } = this.#runtime
-    const { account, api } = this.#ports.upstream
-    const { check, rules } = this.#ports
+    const { clock, log } = this.runtime
+    const { account, api } = this.ports.upstream
+    const { check, rules } = this.ports
     const { session, user } = message.to
     const { begun } = started
     const right = await this.#readRight(message, started).catch((cause: unknown) => ({ cause }))
@@ -198,8 +196,8 @@ export class DeliveryAttempts {
   }
 
   async #settle(message: MessageAttempt, { begun, row }: StartedMessage, result: DeliveryResult) {
-    const { bus, log } = this.#runtime
-    const { media, store } = this.#ports
+    const { bus, log } = this.runtime
+    const { media, store } = this.ports
     const { bot, to } = message
     const { status } = result
     const isTaken = status === 'accepted' || status === 'suspect'

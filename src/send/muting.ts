@@ -5,7 +5,7 @@
  */
 import { isILinkError } from '../ilink/http.ts'
 import { type BotInfo, type Marks, mutedAfter } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import type { PolledSessions } from '../storage/state.ts'
 import type { MessageLog } from '../storage/store.ts'
@@ -32,16 +32,9 @@ const maxCheckedMessages = 50
 /** Returns whether WeChat took the message. */
 const wasTaken = ({ status }: StoredMessage): boolean => status === 'accepted' || status === 'suspect'
 
-export class Muting {
-  readonly #ports: MutingPorts
-  readonly #runtime: Runtime
+export class Muting extends RunningPart<MutingPorts> {
   /** Pending notes, in order: each is judged with the result of the earlier ones. */
   #pendingNotes: Promise<void> = Promise.resolve()
-
-  constructor(ports: MutingPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
 
   /**
    * Resolves when all notes are written. A send does not wait for it, because another process may hold the
@@ -62,7 +55,7 @@ export class Muting {
       }
       if (status !== 'suspect' || now.ids_at === undefined || now.muted_at !== undefined) return undefined
       // Up to this message; later messages are judged on their own.
-      const { rows } = await this.#ports.store.log.search({
+      const { rows } = await this.ports.store.log.search({
         session,
         direction: 'sent',
         until: at + 1,
@@ -89,11 +82,11 @@ export class Muting {
           ? undefined
           : { upload_refused_at: undefined, ...(isOver && notMuted) }
       }
-      const at = this.#runtime.clock.now()
+      const at = this.runtime.clock.now()
       if (since === undefined) return { upload_refused_at: at }
       // An old refusal had another cause. The next refusal counts as the first.
       if (at - since > refusalSpanMs && now.muted_at === undefined) return { upload_refused_at: undefined }
-      const { rows } = await this.#ports.store.log.search({
+      const { rows } = await this.ports.store.log.search({
         session,
         user_id: to,
         direction: 'sent',
@@ -108,8 +101,8 @@ export class Muting {
   }
 
   #queueNote(session: string, bot: BotInfo, judgeMarks: (now: BotInfo) => Promise<Marks | undefined>): void {
-    const { bus, log } = this.#runtime
-    const { sessions } = this.#ports.state
+    const { bus, log } = this.runtime
+    const { sessions } = this.ports.state
     const note = async () => {
       const now = (await sessions.get(session))?.bot
       const marks = now?.token === bot.token ? await judgeMarks(now) : undefined

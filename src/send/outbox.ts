@@ -19,7 +19,7 @@ import {
 import { changeApart, type SetAside, settingAside } from '../platform/apart.ts'
 import { createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import type {
   EditedText,
   EntryPart,
@@ -70,9 +70,7 @@ const expiryReasons: ExpiryReasons = {
   unasked: { code: 'forbidden', detail: 'nobody said yes within 24 hours' },
 }
 
-export class Outbox {
-  readonly #ports: OutboxPorts
-  readonly #runtime: Runtime
+export class Outbox extends RunningPart<OutboxPorts> {
   #running: Promise<unknown> | undefined
   /** Why lanes could not be sent from since the last check. */
   readonly #failures = new Map<string, unknown>()
@@ -87,8 +85,8 @@ export class Outbox {
   #fullCheckAt = 0
 
   constructor(ports: OutboxPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     const { bus } = runtime
     bus.on('committed', ({ session, messages }) => {
       const users = [...new Set(messages.map(({ from_user }) => from_user))]
@@ -110,7 +108,7 @@ export class Outbox {
    * @throws SvcError `session_not_found`; `invalid_arguments` for a name of no user, or of several
    */
   async list(by: Principal, filter: OutboxFilter = {}): Promise<OutboxEntry[]> {
-    const { resolveTarget, store } = this.#ports
+    const { resolveTarget, store } = this.ports
     const { user, session } = await resolveTarget(
       { user: filter.user_id, session: filter.session, scope: scopeOf(by) },
       'user_id',
@@ -132,12 +130,12 @@ export class Outbox {
 
   async #findEntry(outboxId: string | number, by: Principal): Promise<StoredEntry | undefined> {
     return /^\d{1,15}$/.test(String(outboxId))
-      ? this.#ports.store.outbox.getEntry(Number(outboxId), sightOf(by))
+      ? this.ports.store.outbox.getEntry(Number(outboxId), sightOf(by))
       : undefined
   }
 
   async #toOutboxEntries(entries: readonly StoredEntry[]): Promise<OutboxEntry[]> {
-    const waiting = await explainWaits(this.#ports, entries, this.#runtime.clock.now())
+    const waiting = await explainWaits(this.ports, entries, this.runtime.clock.now())
     const show = async (
       { id, session, user, ended, ...entry }: StoredEntry,
       nth: number,
@@ -145,7 +143,7 @@ export class Outbox {
       const { created_at, made_by, made_by_name } = entry
       const expires_at = endOf(entry)
       const made = { made_by, made_by_name }
-      const user_name = (await this.#ports.store.names.list(session)).get(user)
+      const user_name = (await this.ports.store.names.list(session)).get(user)
       const times = { created_at, expires_at, ...waiting[nth], ended: ended || undefined }
       const parts = entry.parts.map(toOutboxPart)
       return withoutUndefined({
@@ -167,8 +165,8 @@ export class Outbox {
    * @throws SvcError `not_found` if nothing of that id waits: it was sent, cancelled, or has expired
    */
   async cancel(by: Principal, outboxId: string | number): Promise<Cancelled> {
-    const { log } = this.#runtime
-    const { media, store } = this.#ports
+    const { log } = this.runtime
+    const { media, store } = this.ports
     const entry = await this.#findEntry(outboxId, by)
     if (!entry) throw unknownSendError('outbox')
     const reason = entry.asked ? declinedReason : cancelledReason
@@ -196,8 +194,8 @@ export class Outbox {
    *   `when_closed` is `fail`: it keeps waiting for approval
    */
   async approve(by: Principal, outboxId: string | number, text?: string): Promise<OutboxEntry> {
-    const { clock, log } = this.#runtime
-    const { worker } = this.#ports
+    const { clock, log } = this.runtime
+    const { worker } = this.ports
     const entry = await this.#findEntry(outboxId, by)
     if (!entry) throw unknownSendError('approvals')
     const key = keyIdOf(by)
@@ -218,14 +216,14 @@ export class Outbox {
   /** Returns the id of the key that made a send, itself or as its webhook. */
   async #findMakingKey({ made_by = '' }: StoredEntry): Promise<string | undefined> {
     const { kind, id = '' } = parsePrincipal(made_by)
-    const maker = kind === 'webhook' ? (await this.#ports.store.webhooks.get(id))?.made_by : made_by
+    const maker = kind === 'webhook' ? (await this.ports.store.webhooks.get(id))?.made_by : made_by
     return parsePrincipal(maker ?? '').id
   }
 
   /** Ends the sends that waited too long, and those of dead processes, and lets those go whose time has come. */
   async endStale(setAside: SetAside): Promise<void> {
-    const { clock, log } = this.#runtime
-    const { media, store } = this.#ports
+    const { clock, log } = this.runtime
+    const { media, store } = this.ports
     // While the clock is not trusted (it may be set ahead), nothing is ended because of its age.
     const trusted = await store.maintenance.isClockTrusted()
     const reaped = store.outbox.reap(trusted ? clock.now() - abandonedAfterMs : 0)
@@ -256,7 +254,7 @@ export class Outbox {
   }
 
   #run(): Promise<unknown> {
-    const { closing: signal, log, tasks } = this.#runtime
+    const { closing: signal, log, tasks } = this.runtime
     const often = { everyMs: checkEveryMs, failure: 'outbox not looked after', log, signal }
     const repeated = [
       tasks.repeat({ ...often, name: 'send_claims' }, setAside => this.#renew(setAside)),
@@ -272,8 +270,8 @@ export class Outbox {
 
   /** Renews the lanes that this process sends from, polling or not: an upload may take longer than a lease. */
   async #renew(setAside: SetAside): Promise<void> {
-    const { store, worker } = this.#ports
-    const now = this.#runtime.clock.monotonic()
+    const { store, worker } = this.ports
+    const now = this.runtime.clock.monotonic()
     if (now - this.#renewedAt <= renewEveryMs) return
     this.#renewedAt = now
     for (const lane of worker.runningFlushes.keys())
@@ -282,7 +280,7 @@ export class Outbox {
 
   /** Starts work on the lanes of users who have written. */
   async #checkLanesOf(of: LaneFilter['of']): Promise<void> {
-    const { rules, store, worker } = this.#ports
+    const { rules, store, worker } = this.ports
     await this.#renew(this.#note)
     const { lanes } = await store.outbox.listWaiting(rules, { of })
     const flushes = lanes.flatMap(({ id }) => worker.runningFlushes.get(id) ?? [])
@@ -296,8 +294,8 @@ export class Outbox {
 
   /** Starts work on the lanes that may go, among those that changed or are due. */
   async #checkLanes(): Promise<void> {
-    const { clock } = this.#runtime
-    const { rules, store } = this.#ports
+    const { clock } = this.runtime
+    const { rules, store } = this.ports
     const now = clock.monotonic()
     const isWhole = now >= this.#fullCheckAt
     if (isWhole) this.#fullCheckAt = now + fullCheckEveryMs
@@ -316,7 +314,7 @@ export class Outbox {
 
   /** Sends what may go in these lanes, and notes when to check each again. */
   async #startLanes(lanes: readonly WaitingLane[]): Promise<void> {
-    const { clock } = this.#runtime
+    const { clock } = this.runtime
     const turn = createYield(clock)
     for (const lane of lanes) {
       await turn()
@@ -328,15 +326,15 @@ export class Outbox {
       const at = clock.monotonic() + waitMs
       // A check that began later may have set a newer time.
       this.#dueAt.set(lane.id, Math.min(at, this.#dueAt.get(lane.id) ?? at))
-      if (lane.crowded) this.#ports.worker.crowdedUntil.set(lane.session, at + 2 * checkEveryMs)
+      if (lane.crowded) this.ports.worker.crowdedUntil.set(lane.session, at + 2 * checkEveryMs)
     }
   }
 
   /** @returns ms until the next check; undefined: not before its user writes */
   async #startLane(lane: WaitingLane): Promise<number | undefined> {
-    const { rules, state, worker } = this.#ports
+    const { rules, state, worker } = this.ports
     const { id, not_before, session, verdict } = lane
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     if (worker.runningFlushes.has(id)) return 0
     if (isPaused(lane, now)) return not_before - now
     if (verdict.go === 'no') return waitMsOf(verdict, rules)
@@ -346,7 +344,7 @@ export class Outbox {
   }
 
   #flush(lane: Parameters<Worker['flush']>[0]): Promise<void> {
-    return this.#guard(laneName(lane.id), () => this.#ports.worker.flush(lane))
+    return this.#guard(laneName(lane.id), () => this.ports.worker.flush(lane))
   }
 
   /** Runs `work` for one lane, or for those of a session. If it fails, the next check covers all lanes. */
@@ -354,7 +352,7 @@ export class Outbox {
     try {
       await work()
     } catch (error) {
-      if (this.#runtime.closing.aborted) return
+      if (this.runtime.closing.aborted) return
       this.#fullCheckAt = 0
       this.#note({ row, error })
     }
@@ -364,7 +362,7 @@ export class Outbox {
   readonly #note: SetAside = (...failures) => {
     for (const { error, row } of failures) {
       if (this.#running) this.#failures.set(row, error)
-      else this.#runtime.log.error('outbox not looked after', { row, error })
+      else this.runtime.log.error('outbox not looked after', { row, error })
     }
   }
 }

@@ -12,7 +12,7 @@ import type { SendResult } from '../model/message.ts'
 import { type Principal, scopeOf } from '../model/principal.ts'
 import { type BotInfo, rightToAnswerOf, type UserContext } from '../model/session.ts'
 import { isIssuedId, isPlainUserId } from '../model/user-id.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { linkSignals, waitForAbort } from '../platform/signals.ts'
 import type { EnqueueResult, KeptFile, StoredEntry } from '../storage/outbox.ts'
 import { composeMessage } from './delivery.ts'
@@ -94,16 +94,9 @@ const typingDelayMs = 700
 /** Interval at which a running call renews its entry. */
 const renewEveryMs = 60_000
 
-export class Sender {
-  readonly #ports: SenderPorts
-  readonly #runtime: Runtime
+export class Sender extends RunningPart<SenderPorts> {
   readonly #shared = new SharedCalls()
   readonly #running = new Set<Promise<unknown>>()
-
-  constructor(ports: SenderPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
 
   /**
    * Sends text, then media, to one user.
@@ -119,7 +112,7 @@ export class Sender {
    *   media; `forbidden` for a send that needs approval and cannot wait for it
    */
   async send(input: SendRequest, caller: SendCaller): Promise<SendResult> {
-    const { bus, closing } = this.#runtime
+    const { bus, closing } = this.runtime
     if (closing.aborted) throw stoppedError(closing)
     const given = limitRequest(input, caller.by)
     // What a key stands for includes the id.
@@ -140,7 +133,7 @@ export class Sender {
     })
     const key = request.idempotency_key
     const isBare = isTypingOnly(request)
-    if (request.approval && (isBare || !this.#ports.store.durable)) throw notApprovedError(request.approval)
+    if (request.approval && (isBare || !this.ports.store.durable)) throw notApprovedError(request.approval)
     const running = isBare
       ? this.#withRoute(request, caller, (route, request) => this.#setTyping(route, request, signal))
       : key === undefined
@@ -170,14 +163,14 @@ export class Sender {
    * @throws SvcError the errors of `send` that are known before anything is read, fetched or uploaded
    */
   async foresee(input: SendRequest, caller: SendCaller): Promise<'new' | 'known'> {
-    const { durable, outbox } = this.#ports.store
+    const { durable, outbox } = this.ports.store
     const { idempotency_key: key } = input
     if (key !== undefined && durable && (await outbox.findByKey(key))) return 'known'
     const given = limitRequest(input, caller.by)
     await this.#withRoute(given, caller, async (route, request) => {
       if (isTypingOnly(request)) return
-      requireSoon(request.send_at, this.#runtime.clock.now())
-      const texts = await checkRequest(request, this.#ports.media, caller)
+      requireSoon(request.send_at, this.runtime.clock.now())
+      const texts = await checkRequest(request, this.ports.media, caller)
       await this.#requireAdmission(route.name, request, texts.length)
     })
     return 'new'
@@ -187,12 +180,12 @@ export class Sender {
   async #resolve(request: SendRequest, scope: Scope): Promise<SendRequest> {
     const { to, session } = request
     if (isIssuedId(to)) return { ...request, to: requireUser(to, 'to', scope) }
-    return { ...request, to: await this.#ports.resolveUser(to, session, scope) }
+    return { ...request, to: await this.ports.resolveUser(to, session, scope) }
   }
 
   /** @throws SvcError if the send may neither go now nor wait */
   async #requireAdmission(session: string, request: SendRequest, texts: number): Promise<void> {
-    const { rules, store, upstream } = this.#ports
+    const { rules, store, upstream } = this.ports
     const { to, media } = request
     if (waitsIfClosed(request)) return
     const count = texts + media.length
@@ -204,17 +197,17 @@ export class Sender {
   async close(graceMs: number): Promise<void> {
     for (const waitMs of [graceMs, 500]) {
       await this.waitUntilIdle(waitMs)
-      this.#ports.worker.attempts.abortRequests(stoppedError(this.#runtime.closing))
+      this.ports.worker.attempts.abortRequests(stoppedError(this.runtime.closing))
     }
   }
 
   /** Waits up to `graceMs` for running calls. @returns whether all have ended */
   async waitUntilIdle(graceMs: number): Promise<boolean> {
-    const { worker } = this.#ports
+    const { worker } = this.ports
     const done = new AbortController()
     const running = Promise.allSettled([...this.#running, ...worker.runningFlushes.values()])
     const all = running.then(() => worker.attempts.pendingNotes).then(() => true)
-    const timeout = this.#runtime.clock.sleep(graceMs, done.signal).then(() => false)
+    const timeout = this.runtime.clock.sleep(graceMs, done.signal).then(() => false)
     const isIdle = await Promise.race([all, timeout])
     done.abort()
     return isIdle
@@ -222,8 +215,8 @@ export class Sender {
 
   /** Returns the result of the first call with this key. If there is none, this call becomes the first. */
   async #sendKeyed(key: string, request: SendRequest, caller: SendCaller): Promise<SendResult> {
-    const { clock } = this.#runtime
-    const { media, store } = this.#ports
+    const { clock } = this.runtime
+    const { media, store } = this.ports
     const deadline = clock.monotonic() + keyWaitMs
     for (let compared = -1; ; ) {
       const entry = await store.outbox.findByKey(key)
@@ -253,9 +246,9 @@ export class Sender {
 
   /** @returns undefined if another call took the key in the meantime */
   async #sendUnkeyed(request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
-    requireSoon(request.send_at, this.#runtime.clock.now())
+    requireSoon(request.send_at, this.runtime.clock.now())
     for (const field of ['when_closed', 'send_at'] as const)
-      if (waitsIfClosed(request) && request[field] !== undefined && !this.#ports.store.durable)
+      if (waitsIfClosed(request) && request[field] !== undefined && !this.ports.store.durable)
         throw badArgument(field, 'waiting needs the message store, which is off')
     return this.#withRoute(request, caller, (route, request) => this.#sendBy(route, request, caller))
   }
@@ -286,7 +279,7 @@ export class Sender {
     const scope = scopeOf(by)
     // The login and the contexts that decide must be of one moment.
     const find = ({ session, to }: SendRequest) =>
-      this.#ports.state.readTogether(() => this.#ports.route(to, session, scope))
+      this.ports.state.readTogether(() => this.ports.route(to, session, scope))
     const { to } = given
     if (!isIssuedId(to) && isPlainUserId(to) && grantsUser(scope, to)) {
       const route = await find(given).catch(() => undefined)
@@ -297,7 +290,7 @@ export class Sender {
   }
 
   async #sendBy(route: Route, request: SendRequest, caller: SendCaller): Promise<SendResult | undefined> {
-    const { media } = this.#ports
+    const { media } = this.ports
     const { name: session, bot, context: known } = route
     const { approval } = request
     // Rejected before any wait: a caller told only to wait would come back in vain.
@@ -327,8 +320,8 @@ export class Sender {
    * @returns the ended entry; undefined if another call took its key
    */
   async #sendNow(draft: Draft, caller: SendCaller): Promise<StoredEntry | undefined> {
-    const { clock } = this.#runtime
-    const { rules, store, upstream, worker } = this.#ports
+    const { clock } = this.runtime
+    const { rules, store, upstream, worker } = this.ports
     const { request, session, bot, pieces } = draft
     const { to } = request
     using line = worker.lines.join(session, to)
@@ -354,8 +347,8 @@ export class Sender {
    * @returns the entry; undefined if another call took its key
    */
   async #queue(draft: Draft, caller: SendCaller): Promise<StoredEntry | undefined> {
-    const { closing, log } = this.#runtime
-    const { store, worker } = this.#ports
+    const { closing, log } = this.runtime
+    const { store, worker } = this.ports
     const enqueued = await this.#enqueue(draft, caller)
     if (enqueued.state !== 'new') return undefined
     const { entry, lane, verdict } = enqueued
@@ -374,11 +367,11 @@ export class Sender {
 
   /** Enqueues a draft. Copied files are removed again if no new entry is made. */
   async #enqueue(draft: Draft, { signal }: SendCaller): Promise<EnqueueResult> {
-    const { media, rules, store } = this.#ports
+    const { media, rules, store } = this.ports
     const kept: KeptFile[] = []
     let isNew = false
     try {
-      const parts = await createWaitingParts(draft, { media, clock: this.#runtime.clock, kept, signal })
+      const parts = await createWaitingParts(draft, { media, clock: this.runtime.clock, kept, signal })
       const enqueued = await store.outbox.enqueue(createEntry(draft, parts), rules)
       isNew = enqueued.state === 'new'
       return enqueued
@@ -389,7 +382,7 @@ export class Sender {
 
   /** Ends the entry: a caller that left before the answer could not know that it waits. */
   async #cancel(entry: StoredEntry, signal: AbortSignal): Promise<StoredEntry> {
-    const { media, store } = this.#ports
+    const { media, store } = this.ports
     const ended = await store.outbox.end(entry.id, endReasonOf(stoppedError(signal)))
     await media.kept.discard(ended?.files ?? [])
     return ended?.entry ?? entry
@@ -399,17 +392,17 @@ export class Sender {
   #keepAlive({ session, bot, request }: Draft, entry: StoredEntry): Disposable {
     const ended = new AbortController()
     const over = ended.signal
-    const { check, upstream } = this.#ports
+    const { check, upstream } = this.ports
     const { account, api } = upstream
     const doubt = () => check.checkAfterRefusal(session, bot)
     const token = () => this.#contextTokenOf(session, request.to)
     const show = async () => {
       // Most calls end before this time.
-      if (!request.typing) await this.#runtime.clock.sleep(typingDelayMs, over)
+      if (!request.typing) await this.runtime.clock.sleep(typingDelayMs, over)
       if (over.aborted) return
       void this.#keepRenewing(entry, over)
       if (request.typing !== false)
-        await showTyping({ api, ...this.#runtime }, account(bot), request.to, token, doubt, over)
+        await showTyping({ api, ...this.runtime }, account(bot), request.to, token, doubt, over)
     }
     const showing: Promise<void> = show().finally(() => this.#running.delete(showing))
     this.#running.add(showing)
@@ -418,13 +411,13 @@ export class Sender {
   }
 
   async #contextTokenOf(session: string, user: string): Promise<string | undefined> {
-    return (await this.#ports.state.contexts.find(session, user))?.token
+    return (await this.ports.state.contexts.find(session, user))?.token
   }
 
   /** Returns what is left of the right to answer a user. */
   async #rightToAnswerOf(session: string, user: string): Promise<ReturnType<typeof rightToAnswerOf>> {
-    const counters = await this.#ports.store.outbox.getCounters(session, user)
-    return rightToAnswerOf(counters.get(user) ?? { used: 0 }, this.#runtime.clock.now())
+    const counters = await this.ports.store.outbox.getCounters(session, user)
+    return rightToAnswerOf(counters.get(user) ?? { used: 0 }, this.runtime.clock.now())
   }
 
   /** Shows or removes the typing indicator, and sends no message. */
@@ -433,7 +426,7 @@ export class Sender {
     { to, typing = true }: SendRequest,
     signal: AbortSignal,
   ): Promise<SendResult> {
-    const { check, upstream } = this.#ports
+    const { check, upstream } = this.ports
     const contextToken = context?.token
     if (contextToken === undefined) throw neverWroteError()
     const at = { user: to, contextToken, typing }
@@ -446,8 +439,8 @@ export class Sender {
 
   /** Renews the entry of a running call at intervals: an upload may take long. */
   async #keepRenewing(entry: StoredEntry, over: AbortSignal): Promise<void> {
-    const { clock, log } = this.#runtime
-    const { store } = this.#ports
+    const { clock, log } = this.runtime
+    const { store } = this.ports
     for (;;) {
       await clock.sleep(renewEveryMs, over)
       if (over.aborted) return
@@ -459,7 +452,7 @@ export class Sender {
     const { counter, session, user } = entry
     // Stored counters: a repeated call gets the answer of the first one.
     if (counter) return resultOf(entry, rightToAnswerOf(counter, 0))
-    const [waiting] = await explainWaits(this.#ports, [entry], this.#runtime.clock.now())
+    const [waiting] = await explainWaits(this.ports, [entry], this.runtime.clock.now())
     return resultOf(entry, await this.#rightToAnswerOf(session, user), waiting)
   }
 }

@@ -13,7 +13,7 @@ import type { MediaKind } from '../model/message.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
 import { type BotInfo, notConnectedError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import type { ClaimedLane, EditedText, EntryPart, OutboxLane, StoredEntry } from '../storage/outbox.ts'
 import { type DeliveryResult, isRefusedAlone } from './delivery.ts'
 import { botOf, DeliveryAttempts, type SendPorts, type StartedMessage } from './delivery-attempt.ts'
@@ -49,7 +49,7 @@ const unclearPauseMs = 5 * 60_000
 /** Maximum sends of one lane per run; the next check continues. */
 const maxPerFlush = 50
 
-export class Worker {
+export class Worker extends RunningPart<SendPorts> {
   readonly lines: SendLines
   readonly attempts: DeliveryAttempts
   /**
@@ -57,21 +57,19 @@ export class Worker {
    * out.
    */
   readonly crowdedUntil = new Map<string, number>()
-  readonly #ports: SendPorts
-  readonly #runtime: Runtime
   readonly #flushes = new Map<number, Promise<void>>()
   /** The callback for the progress of the uploads of a queued entry, by entry. */
   readonly #progress = new Map<number, SendCaller['progress']>()
 
   constructor(ports: SendPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     this.lines = new SendLines(runtime.clock)
     this.attempts = new DeliveryAttempts(ports, runtime)
   }
 
   isCrowded(session: string): boolean {
-    return (this.crowdedUntil.get(session) ?? 0) > this.#runtime.clock.monotonic()
+    return (this.crowdedUntil.get(session) ?? 0) > this.runtime.clock.monotonic()
   }
 
   /**
@@ -117,7 +115,7 @@ export class Worker {
     caller: Pick<SendCaller, 'signal' | 'progress'>,
   ): Promise<StoredEntry> {
     const { attempts } = this
-    const { rules, upstream } = this.#ports
+    const { rules, upstream } = this.ports
     const { signal } = caller
     let last = entry
     try {
@@ -152,7 +150,7 @@ export class Worker {
    */
   async #endUnsent(entry: StoredEntry, error: unknown): Promise<StoredEntry> {
     const svcError = error instanceof SvcError ? error : new SvcError('internal', 'an unexpected error')
-    const ended = await this.#ports.store.outbox.end(entry.id, endReasonOf(svcError))
+    const ended = await this.ports.store.outbox.end(entry.id, endReasonOf(svcError))
     const isAll = ended?.entry.parts.every(({ status }) => status === 'refused') ?? true
     if (isAll || !(error instanceof SvcError)) throw error
     return ended!.entry
@@ -170,7 +168,7 @@ export class Worker {
     by: Principal,
     edited?: EditedText,
   ): Promise<number | undefined> {
-    const { rules, state, store, upstream } = this.#ports
+    const { rules, state, store, upstream } = this.ports
     if (asked === 'fail' && !(await botOf(state, session))) throw notConnectedError(session)
     const approval = await store.outbox.approve(id, rules, formatPrincipal(by), edited)
     if (approval?.state === 'closed')
@@ -179,13 +177,13 @@ export class Worker {
   }
 
   async #flush(id: number, session: string): Promise<void> {
-    const { closing, clock } = this.#runtime
-    const { outbox } = this.#ports.store
+    const { closing, clock } = this.runtime
+    const { outbox } = this.ports.store
     let isOurs = false
     try {
       for (let sent = 0; sent < maxPerFlush && !closing.aborted; sent++) {
         if (sent > 0 && this.isCrowded(session)) break
-        const bot = await botOf(this.#ports.state, session)
+        const bot = await botOf(this.ports.state, session)
         const lane = bot && (await outbox.claim(id))
         if (!lane) break
         isOurs = true
@@ -203,8 +201,8 @@ export class Worker {
 
   /** Sends the next message of a lane. @returns whether the one after it may follow immediately */
   async #sendNext(lane: OutboxLane, parts: PartGroup, bot: BotInfo): Promise<boolean> {
-    const { closing, log } = this.#runtime
-    const { rules, store } = this.#ports
+    const { closing, log } = this.runtime
+    const { rules, store } = this.ports
     const { session, user } = lane
     const [first] = parts
     let item: WireItem
@@ -233,8 +231,8 @@ export class Worker {
   }
 
   async #uploadPart(lane: OutboxLane, bot: BotInfo, part: EntryPart): Promise<WireItem> {
-    const { closing: signal } = this.#runtime
-    const file = await this.#ports.media.kept.open(part.file!, part.kind as MediaKind)
+    const { closing: signal } = this.runtime
+    const file = await this.ports.media.kept.open(part.file!, part.kind as MediaKind)
     const progress = this.#progress.get(part.entry)
     try {
       return await this.attempts.upload(lane, bot, file, { signal, progress })
@@ -244,8 +242,8 @@ export class Worker {
   }
 
   async #handleUploadError(lane: OutboxLane, part: EntryPart, error: unknown): Promise<boolean> {
-    const { clock, closing, log } = this.#runtime
-    const { media, store } = this.#ports
+    const { clock, closing, log } = this.runtime
+    const { media, store } = this.ports
     if (closing.aborted) return false
     log.warn('queued message not sent', { session: lane.session, error })
     if (isSvcError(error, 'session_expired')) return false
@@ -274,8 +272,8 @@ export class Worker {
     ms = backoffMs(before, 2000, 60_000),
     failures = before + 1,
   ): Promise<void> {
-    const not_before = ms === 0 ? 0 : this.#runtime.clock.now() + ms
-    return this.#ports.store.outbox.holdBack(id, { pause: { not_before, failures } })
+    const not_before = ms === 0 ? 0 : this.runtime.clock.now() + ms
+    return this.ports.store.outbox.holdBack(id, { pause: { not_before, failures } })
   }
 }
 

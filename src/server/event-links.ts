@@ -1,4 +1,5 @@
 /** Links that open an event stream, for browsers: an EventSource cannot send a token. */
+
 import { Buffer } from 'node:buffer'
 import type { Keys } from '../access/keys.ts'
 import { SvcError } from '../model/error.ts'
@@ -6,6 +7,7 @@ import { keyIdOf, owner, type Principal } from '../model/principal.ts'
 import { ownBounds } from '../model/shares.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
+import { Part } from '../platform/runtime.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { SignInStore } from '../storage/state.ts'
 import { addressOf, withProxyRouteOf } from './behind-proxy.ts'
@@ -41,14 +43,9 @@ export interface LinkPorts {
 }
 
 /** A link opens once, at any process that shares the store of sign-ins. */
-export class EventLinks {
-  readonly #ports: LinkPorts
+export class EventLinks extends Part<LinkPorts> {
   /** Links that this process made: until when (in monotonic ms) and the key, in the order in which they expire. */
   #made: { until: number; key: string | undefined }[] = []
-
-  constructor(ports: LinkPorts) {
-    this.#ports = ports
-  }
 
   /** Creates a link below `prefix`; see `Call.linkEvents`. @throws SvcError `rate_limited`, `store_unavailable` */
   async add(
@@ -56,7 +53,7 @@ export class EventLinks {
     prefix: string,
     by: Principal,
   ): Promise<{ url: string; expires_at: number }> {
-    const { clock, signIns } = this.#ports
+    const { clock, signIns } = this.ports
     const now = clock.monotonic()
     const key = keyIdOf(by)
     this.#made = this.#made.filter(({ until }) => until > now)
@@ -86,7 +83,7 @@ export class EventLinks {
       return new SvcError('invalid_arguments', 'A link takes no other parameters', {
         hint: 'Send them to POST /events/link.',
       })
-    const { clock, signIns } = this.#ports
+    const { clock, signIns } = this.ports
     if (!(await signIns.takeLink(storedAs(link), clock.now())))
       return new SvcError('forbidden', 'This link was opened before, or is older than 60 seconds', {
         hint: 'Make a new one by POST /events/link, with the id of the last event as "after".',
@@ -109,7 +106,7 @@ export class EventLinks {
     { key, open, secret = '' }: Linked,
     address: () => string | undefined,
   ): Promise<Principal | undefined> {
-    const { keys } = this.#ports
+    const { keys } = this.ports
     if (key !== undefined) return await keys.recognize(key, hash => hash.startsWith(secret), address)
     if (!open) return owner
     // Notices the first key, which ends the calls of those without one.

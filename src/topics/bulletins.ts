@@ -8,7 +8,7 @@ import { keyKnownMs, type SendResult } from '../model/message.ts'
 import type { KnownUser } from '../model/session.ts'
 import { changeApart, type SetAside, settingAside } from '../platform/apart.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import type { Sender } from '../send/send.ts'
 import { sumNames } from '../storage/rules/notices.ts'
 import type { BriefNotice, PersonTopics, StoredBulletin, TopicPerson, TopicStore } from '../storage/topics.ts'
@@ -41,9 +41,7 @@ interface Looked {
   readonly next: number
 }
 
-export class Bulletins {
-  readonly #ports: BulletinPorts
-  readonly #runtime: Runtime
+export class Bulletins extends RunningPart<BulletinPorts> {
   readonly #looked = new Map<string, Looked>()
   /** Unix ms: nothing goes to the person before. */
   readonly #heldUntil = new Map<string, number>()
@@ -52,8 +50,8 @@ export class Bulletins {
   #work: Promise<unknown> | undefined
 
   constructor(ports: BulletinPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
+
     runtime.bus.on('committed', ({ messages, session }) => {
       for (const { from_user } of messages) this.#looked.delete(keyOf({ session, user_id: from_user }))
     })
@@ -61,7 +59,7 @@ export class Bulletins {
 
   /** Sends while this process polls, until the gateway closes. */
   start(isPolling: () => boolean): void {
-    const { closing: signal, log, tasks } = this.#runtime
+    const { closing: signal, log, tasks } = this.runtime
     const repeat = (
       name: string,
       everyMs: number,
@@ -74,7 +72,7 @@ export class Bulletins {
     this.#work = Promise.all([
       repeat('topics', lookEveryMs, 'topics cannot be looked up', setAside => this.look(setAside)),
       repeat('bulletins', lookAgainMs, 'bulletins are not taken over', setAside => this.takeOver(setAside)),
-      repeat('notices', expireEveryMs, 'old notices are not removed', () => this.#ports.topics.expire()),
+      repeat('notices', expireEveryMs, 'old notices are not removed', () => this.ports.topics.expire()),
     ])
   }
 
@@ -91,8 +89,8 @@ export class Bulletins {
 
   /** Looks once what may go, and begins to send it. */
   async look(setAside: SetAside): Promise<void> {
-    const { topics } = this.#ports
-    const { clock } = this.#runtime
+    const { topics } = this.ports
+    const { clock } = this.runtime
     for (const { version, ...person } of await topics.listPersons()) {
       const key = keyOf(person)
       const looked = this.#looked.get(key)
@@ -106,13 +104,13 @@ export class Bulletins {
 
   /** Renews what this process is sending, and goes on with what nobody sends. */
   async takeOver(setAside: SetAside): Promise<void> {
-    const taken = this.#ports.topics.takeOver([...this.#running.keys()])
+    const taken = this.ports.topics.takeOver([...this.#running.keys()])
     for (const bulletin of await settingAside(setAside, taken)) this.#begin(bulletin, true)
   }
 
   async #lookAt(person: TopicPerson, version: number): Promise<void> {
-    const { findRight, topics } = this.#ports
-    const now = this.#runtime.clock.now()
+    const { findRight, topics } = this.ports
+    const now = this.runtime.clock.now()
     const [known, right] = [await topics.read(person), await findRight(person)]
     const plan = planBulletin(planFactsOf(known, right, now))
     this.#looked.set(keyOf(person), { version, next: Math.min(plan.until, now + lookAgainMs) })
@@ -125,7 +123,7 @@ export class Bulletins {
     const { doubts, notices, topics } = known
     const going = new Set(plan.go)
     const all = notices.filter(({ id }) => going.has(id))
-    const whole = await this.#ports.topics.readNotices(all.slice(0, mostLines).map(({ id }) => id))
+    const whole = await this.ports.topics.readNotices(all.slice(0, mostLines).map(({ id }) => id))
     const hasTags = whole.some(({ tags }) => tags !== undefined)
     const { nameToEmoji = {} } = hasTags ? await import('gemoji') : {}
     const topicOf = new Map(topics.map(topic => [topic.id, topic]))
@@ -172,7 +170,7 @@ export class Bulletins {
 
   #begin(bulletin: StoredBulletin, isTakenOver: boolean): void {
     const { id } = bulletin
-    const { log } = this.#runtime
+    const { log } = this.runtime
     const running = this.#deliver(bulletin, isTakenOver)
       .catch(error => log.warn('a bulletin is tried again', { bulletin: id, error }))
       .finally(() => this.#running.delete(id))
@@ -181,28 +179,28 @@ export class Bulletins {
 
   /** Sends a bulletin, and stores what became of it. @throws if that is not known yet */
   async #deliver(bulletin: StoredBulletin, isTakenOver: boolean): Promise<void> {
-    const { clock, log } = this.#runtime
+    const { clock, log } = this.runtime
     const isOld = clock.now() - bulletin.created_at > keyKnownMs
     const { restMs, state, withoutMedia } = isOld ? unknown : await this.#send(bulletin, isTakenOver)
     if (restMs !== undefined) this.#heldUntil.set(keyOf(bulletin), clock.now() + restMs)
-    await this.#ports.topics.settle(bulletin.id, state, withoutMedia)
+    await this.ports.topics.settle(bulletin.id, state, withoutMedia)
     if (state === 'unknown') log.warn('a bulletin may not have arrived', { bulletin: bulletin.id })
   }
 
   async #send({ id, media, session, text, user_id }: StoredBulletin, isTakenOver: boolean): Promise<Outcome> {
     const by = { kind: 'topic' } as const
-    const call = createDirectCall({ by, signal: this.#runtime.closing, local: false })
+    const call = createDirectCall({ by, signal: this.runtime.closing, local: false })
     // A notice has its file as an upload or an address. Only a store that another program changed names a path.
     const files = media.filter(({ path }) => path === undefined)
     const request = { to: user_id, session, text, media: files, idempotency_key: `svc:bulletin:${id}` }
     try {
-      return outcomeOf(await this.#ports.sender.send({ ...request, when_closed: 'fail' }, call))
+      return outcomeOf(await this.ports.sender.send({ ...request, when_closed: 'fail' }, call))
     } catch (error) {
       if (!(error instanceof SvcError) || isPassing(error.code, isTakenOver)) throw error
       // It was handed over with other bytes: a picture that is fetched is not the same twice.
       if (error.code === 'idempotency_conflict') return unknown
       const isClosed = closedCodes.has(error.code)
-      if (!isClosed) this.#runtime.log.warn('a bulletin was not sent', { bulletin: id, error })
+      if (!isClosed) this.runtime.log.warn('a bulletin was not sent', { bulletin: id, error })
       if (!isClosed && media.length > 0) return { state: 'undone', withoutMedia: true }
       return { state: 'undone', restMs: Math.max(restMs, 1000 * (error.retryAfter ?? 0)) }
     }

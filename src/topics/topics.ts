@@ -19,7 +19,7 @@ import {
 import { normalizeTopicName, readTopicName } from '../model/topic-name.ts'
 import { nameKeyOf } from '../model/user-name.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import {
   defaultTopicSettings,
   type NameCounts,
@@ -53,15 +53,7 @@ const mostShown = 100
 /** Topics that an error names. */
 const mostNamed = 20
 
-export class Topics {
-  readonly #ports: TopicPorts
-  readonly #runtime: Runtime
-
-  constructor(ports: TopicPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
+export class Topics extends RunningPart<TopicPorts> {
   /**
    * Stores what a sender says. It is durable when this returns.
    *
@@ -76,13 +68,13 @@ export class Topics {
         hint: 'Send them in several calls.',
       })
     for (const notice of notices) requireContent(notice)
-    const received_at = this.#runtime.clock.now()
+    const received_at = this.runtime.clock.now()
     const staged: Notice[] = []
     for (const notice of notices) staged.push(await this.#stage(notice, call))
     const accepted: { id: string; expires_at: number }[] = []
     for (let at = 0; at < staged.length; at += storedAtOnce) {
       const some = staged.slice(at, at + storedAtOnce)
-      const stored = await this.#ports.topics.accept(topic, some, senderOf(by))
+      const stored = await this.ports.topics.accept(topic, some, senderOf(by))
       if (!stored) throw await this.#unknown(by)
       accepted.push(...stored)
     }
@@ -94,7 +86,7 @@ export class Topics {
    * file, too.
    */
   async #stage(notice: Notice, call: Call): Promise<Notice> {
-    const { keepFile } = this.#ports
+    const { keepFile } = this.ports
     const { media } = notice
     if (media?.path !== undefined || media?.data !== undefined)
       return { ...notice, media: await keepFile(media, call) }
@@ -118,27 +110,27 @@ export class Topics {
   /** Makes a topic. @throws SvcError `invalid_arguments`, `not_connected`, `session_not_found` */
   async add(by: Principal, { name: typed, session, to, ...settings }: NewTopicInput): Promise<Topic> {
     const name = readTopicName(typed, 'name')
-    await this.#ports.topics.add({
+    await this.ports.topics.add({
       ...changedBy({ ...defaultTopicSettings }, settings),
       people: await this.#findPeople(to, session),
       name,
       made_by: formatPrincipal(by),
-      created_at: this.#runtime.clock.now(),
+      created_at: this.runtime.clock.now(),
     })
     return this.#get(name)
   }
 
   /** Lists all topics, by name. */
   async list(_by: Principal): Promise<Topic[]> {
-    const [all, waiting] = [await this.#ports.topics.list(), await this.#ports.topics.countWaiting()]
+    const [all, waiting] = [await this.ports.topics.list(), await this.ports.topics.countWaiting()]
     return all.map(topic => toTopic(topic, waiting))
   }
 
   /** Returns a topic with what waits, for whom, and why. @throws SvcError `not_found` */
   async show(_by: Principal, name: string): Promise<TopicState> {
-    const { findRight, isRunning, topics } = this.#ports
+    const { findRight, isRunning, topics } = this.ports
     const found = await this.#find(name)
-    const [now, runs] = [this.#runtime.clock.now(), await isRunning()]
+    const [now, runs] = [this.runtime.clock.now(), await isRunning()]
     const reasons = new Map<number, Pick<ShownNotice, 'why' | 'until'>>()
     const connected = new Set<string>()
     for (const person of found.people) {
@@ -173,7 +165,7 @@ export class Topics {
 
   /** @throws SvcError `not_found`, `invalid_arguments`, those of `add` */
   async change(_by: Principal, { topic, add, remove, user, ...change }: TopicChangeInput): Promise<Topic> {
-    const { topics } = this.#ports
+    const { topics } = this.ports
     const found = await this.#find(topic)
     const leaving = (remove ?? []).map(who => findMember(found, who, 'remove').user_id)
     const joining = await this.#findPeople(add ?? [], undefined)
@@ -195,21 +187,21 @@ export class Topics {
   /** Removes a topic with what waits. @throws SvcError `not_found` */
   async remove(_by: Principal, name: string): Promise<Topic> {
     const topic = await this.#get(name)
-    await this.#ports.topics.remove(name)
+    await this.ports.topics.remove(name)
     return topic
   }
 
   async #findPeople(names: readonly string[], session: string | undefined): Promise<TopicPerson[]> {
     const people: TopicPerson[] = []
     for (const name of names) {
-      const found = await this.#ports.findChat(name, session)
+      const found = await this.ports.findChat(name, session)
       if (!people.some(({ user_id }) => user_id === found.user_id)) people.push(found)
     }
     return people
   }
 
   async #find(name: string, by?: Principal): Promise<StoredTopic> {
-    const found = namesTopic(by, name) && (await this.#ports.topics.find(normalizeTopicName(name)))
+    const found = namesTopic(by, name) && (await this.ports.topics.find(normalizeTopicName(name)))
     if (!found) throw await this.#unknown(by)
     return found
   }
@@ -217,7 +209,7 @@ export class Topics {
   /** Names the topics that the caller may notify. A topic that a key does not name does not exist for it. */
   async #unknown(by?: Principal): Promise<SvcError> {
     const own = by?.grant?.topics
-    const names = own ?? (await this.#ports.topics.list()).map(({ name }) => name)
+    const names = own ?? (await this.ports.topics.list()).map(({ name }) => name)
     const some = `${names.slice(0, mostNamed).join(', ')}${names.length > mostNamed ? ' …' : ''}`
     return new SvcError('not_found', 'There is no topic of this name', {
       hint: some
@@ -227,7 +219,7 @@ export class Topics {
   }
 
   async #get(name: string): Promise<Topic> {
-    return toTopic(await this.#find(name), await this.#ports.topics.countWaiting())
+    return toTopic(await this.#find(name), await this.ports.topics.countWaiting())
   }
 }
 

@@ -11,6 +11,7 @@ import type { ServiceFacts } from '../../model/service.ts'
 import type { SessionWithUsers } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
+import { Part } from '../../platform/runtime.ts'
 import { createEventStream, type Outlet } from '../event-stream.ts'
 import { beginStream } from '../limits.ts'
 
@@ -48,24 +49,19 @@ export interface LivePorts extends Pick<PanelEventPorts, 'clock' | 'log'> {
 }
 
 /** The event streams of all open panels, for each caller only what it may see. */
-export class LiveChanges {
-  readonly #ports: LivePorts
+export class LiveChanges extends Part<LivePorts> {
   readonly #byCaller = new Map<Principal, PanelEvents>()
-
-  constructor(ports: LivePorts) {
-    this.#ports = ports
-  }
 
   /** Opens a stream for a caller. @throws SvcError `forbidden`, `rate_limited` for a key with too many */
   async open(by: Principal, isAllowed: () => Promise<boolean>): Promise<Response> {
-    const call = { ...createDirectCall(), by, service: this.#ports.service }
-    const changes = await this.#ports.follow(call)
+    const call = { ...createDirectCall(), by, service: this.ports.service }
+    const changes = await this.ports.follow(call)
     const reader = { isAllowed, onEnd: beginStream(by) }
     return (this.#byCaller.get(by) ?? this.#follow(by, call)).open(changes, reader)
   }
 
   #follow(by: Principal, call: Call): PanelEvents {
-    const { clock, getStatus, log } = this.#ports
+    const { clock, getStatus, log } = this.ports
     const events = new PanelEvents({
       clock,
       log,
@@ -93,17 +89,12 @@ export class LiveChanges {
 }
 
 /** The event streams of the open panels of one caller. */
-class PanelEvents {
-  readonly #ports: PanelEventPorts
+class PanelEvents extends Part<PanelEventPorts> {
   readonly #readers = new Map<Outlet, ReaderPorts>()
   readonly #encoder = new TextEncoder()
   #unsubscribe: (() => void) | undefined
   #polling: AbortController | undefined
   #isStopped = false
-
-  constructor(ports: PanelEventPorts) {
-    this.#ports = ports
-  }
 
   /** Number of open panels. */
   get readers(): number {
@@ -170,7 +161,7 @@ class PanelEvents {
    * meanwhile may have the old name or the user, and loads them again.
    */
   async #sendNamesLater(signal: AbortSignal): Promise<void> {
-    await this.#ports.clock.sleep(pollIntervalMs, signal)
+    await this.ports.clock.sleep(pollIntervalMs, signal)
     if (!signal.aborted) this.#send(this.#encodeEvent('names', {}))
   }
 
@@ -181,12 +172,12 @@ class PanelEvents {
     this.#polling = undefined
     this.#unsubscribe?.()
     this.#unsubscribe = undefined
-    this.#ports.onIdle?.()
+    this.ports.onIdle?.()
   }
 
   /** Sends the status when it changes, and the time at intervals, which shows that the service runs. */
   async #pollStatus(signal: AbortSignal): Promise<void> {
-    const { clock, log, getStatus } = this.#ports
+    const { clock, log, getStatus } = this.ports
     let sent: string | undefined
     let timeSentAt = clock.monotonic()
     while (!signal.aborted) {
