@@ -64,31 +64,9 @@ export interface Gateway {
   readonly webhooks: Pick<Webhooks, Exclude<keyof Webhooks, 'store'>>
   /** Subscriptions of MCP Events by webhook. */
   readonly subscriptions: Pick<Subscriptions, keyof Subscriptions>
-  readonly events: Pick<
-    EventReader,
-    | 'startReader'
-    | 'getHead'
-    | 'wait'
-    | 'readPage'
-    | 'follow'
-    | 'followSession'
-    | 'markActive'
-    | 'resolveFilter'
-  >
+  readonly events: Pick<EventReader, keyof EventReader>
   readonly changes: Pick<Changes, 'subscribe'>
-  readonly keys: Pick<
-    Keys,
-    | 'hasAny'
-    | 'tokenlessOwner'
-    | 'authenticate'
-    | 'recognize'
-    | 'describe'
-    | 'add'
-    | 'list'
-    | 'get'
-    | 'rotate'
-    | 'revoke'
-  >
+  readonly keys: Pick<Keys, keyof Keys>
   readonly audit: AuditStore
   /** The work that is done in the background. */
   readonly tasks: Pick<Tasks, 'list' | 'listFailing' | 'repeat'>
