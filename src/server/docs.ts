@@ -33,18 +33,24 @@ const pageHtml = `<!doctype html>
 </html>
 `
 
+/** Returns the CSP of a page: its scripts are files of svc, and no other origin loads, gets or frames anything. */
+export const createPagePolicy = (...own: readonly string[]): string =>
+  [
+    "default-src 'none'",
+    "script-src 'self'",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+    ...own,
+  ].join('; ')
+
 // Scalar creates its style sheets at run time, and loads icons from data: URLs.
-const pagePolicy = [
-  "default-src 'none'",
-  "script-src 'self'",
+const pagePolicy = createPagePolicy(
   "style-src 'self' 'unsafe-inline'",
   "img-src 'self' data: blob:",
   "media-src 'self' blob:",
-  "connect-src 'self'",
-  "base-uri 'none'",
   "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+)
 
 const javascript = 'text/javascript; charset=utf-8'
 

@@ -10,6 +10,7 @@ import { isObject } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { createJsonLimit, readJson, releaseBody } from './body.ts'
 import { findOwnCookie, formatCookie } from './cookies.ts'
+import { createPagePolicy } from './docs.ts'
 import { HttpCall } from './http-call.ts'
 import pageJs from './invite/page.js' with { type: 'text' }
 import { jsonAnswer, type RouteContext, toErrorAnswer } from './route.ts'
@@ -78,16 +79,7 @@ export function addInvitationRoutes(app: Elysia, context: RouteContext): void {
 /** No frame, cache, Referer or index; nothing is loaded from elsewhere. */
 const pageHeaders = {
   'cache-control': 'no-store',
-  'content-security-policy': [
-    "default-src 'none'",
-    "script-src 'self'",
-    "style-src 'self'",
-    'img-src data:',
-    "connect-src 'self'",
-    "base-uri 'none'",
-    "form-action 'none'",
-    "frame-ancestors 'none'",
-  ].join('; '),
+  'content-security-policy': createPagePolicy("style-src 'self'", 'img-src data:', "form-action 'none'"),
   'x-frame-options': 'DENY',
   'x-robots-tag': 'noindex, nofollow, noarchive',
   'x-content-type-options': 'nosniff',

@@ -9,21 +9,15 @@ import type { Me } from '../../model/key.ts'
 import { returnIfAbsent } from '../../platform/files.ts'
 import { bundledBrotliOf, listBundledFiles, readBundledFile } from '../../platform/packed.ts'
 import { rootOf } from '../behind-proxy.ts'
-import { fileResponse, prepareFile, type StaticFile } from '../docs.ts'
+import { createPagePolicy, fileResponse, prepareFile, type StaticFile } from '../docs.ts'
 
-/** CSP of the page: no inline code, and no other origin to load from, to send to, or to be framed by. */
-const pagePolicy = [
-  "default-src 'none'",
-  "script-src 'self'",
+const pagePolicy = createPagePolicy(
   "style-src 'self'",
   "img-src 'self' data: blob:",
   "media-src 'self' blob:",
-  "connect-src 'self'",
   "manifest-src 'self'",
-  "base-uri 'none'",
   "form-action 'self'",
-  "frame-ancestors 'none'",
-].join('; ')
+)
 /** CSP of the other files. It is short: for a script, the page's CSP applies. */
 const filePolicy = "default-src 'none'"
 
