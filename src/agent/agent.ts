@@ -1,6 +1,5 @@
 /** Runs an agent in front of WeChat: reads messages, decides who may talk, and lets the conversations work. */
 
-import type { Pace } from '../config.ts'
 import {
   type AgentWork,
   type ConversationKey,
@@ -12,17 +11,15 @@ import {
   type Svc,
 } from '../index.ts'
 import { consumerOf } from '../model/agent.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
 import { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
 import { Approvals } from './approvals.ts'
 import type { Backend, PermissionRequest } from './backend.ts'
 import type { AgentConfig } from './config.ts'
 import { UserConversation } from './conversation.ts'
-import { AnswerDelivery } from './delivery.ts'
+import { type AgentBase, createDelivery } from './delivery.ts'
 import type { Taken } from './questions.ts'
-import { type SessionNames, Talkers } from './talkers.ts'
+import type { Talkers } from './talkers.ts'
 import type { TurnPorts } from './turn.ts'
 
 /** Turns that run at the same time. */
@@ -33,18 +30,9 @@ const maxTurns = 8
 const lookEveryMs = 1000
 const renewEveryMs = 15_000
 
-export interface AgentPorts {
-  readonly clock: Clock
-  readonly log: Log
-  /** Folder of the working folders of all agents. */
-  readonly folders: string
+export interface AgentPorts extends AgentBase {
   /** The data directory, which an isolated agent does not see. */
   readonly dataFolder: string
-  /** The pace of sending; absent: off. */
-  readonly pace?: Pace | 'off'
-  /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
-  readonly agents?: readonly AgentConfig[]
-  readonly names?: SessionNames
   /** Asks the operator what an agent wants to do. @returns the id of the chosen option */
   ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string>
   /** Takes a message that answers a question (`Questions`). */
@@ -108,17 +96,9 @@ class Agent {
     ports: AgentPorts,
     closing: AbortSignal,
   ) {
-    const { agents = [config], ask, clock, dataFolder, folders, log, names, pace, takeAnswer } = ports
+    const { ask, clock, dataFolder, folders, log, takeAnswer } = ports
     const over = this.#over.signal
-    const people = new Talkers({ svc, config, agents, clock, names })
-    const delivery: AnswerDelivery = new AnswerDelivery({
-      svc,
-      work,
-      people,
-      findFolder: to => people.findFolder(to, folders),
-      clock,
-      log,
-      pace,
+    const { delivery, people } = createDelivery(svc, work, config, ports, {
       over,
       approvals: {
         areNeeded: turn => this.#approvals.areNeeded(turn),

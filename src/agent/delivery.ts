@@ -3,6 +3,7 @@
  * a crash a part may be handed over again with the same key: svc then answers with the result of the first time.
  */
 import { basename } from 'node:path'
+import type { Pace } from '../config.ts'
 import {
   type AgentWork,
   type AnswerPart,
@@ -18,8 +19,9 @@ import { keyKnownMs } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
+import type { AgentConfig } from './config.ts'
 import { PaceSlots, type SlotPorts } from './slots.ts'
-import type { Talkers } from './talkers.ts'
+import { type SessionNames, Talkers } from './talkers.ts'
 import { type Texts, textsFor } from './texts.ts'
 
 /** Number of answers that a message of a user allows. */
@@ -50,6 +52,35 @@ export interface DeliveryPorts extends SlotPorts {
 
 /** A user of a session. */
 type Recipient = Pick<StoredTurn, 'session' | 'user_id'>
+
+/** What all that works for an agent needs. */
+export interface AgentBase {
+  readonly clock: Clock
+  readonly log: Log
+  /** Folder of the working folders of all agents. */
+  readonly folders: string
+  /** The pace of sending; absent: off. */
+  readonly pace?: Pace | 'off'
+  /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
+  readonly agents?: readonly AgentConfig[]
+  readonly names?: SessionNames
+}
+
+/** Creates what sends the answers of an agent, and what knows its people. */
+export function createDelivery(
+  svc: Svc,
+  work: AgentWork,
+  config: AgentConfig,
+  { agents = [config], clock, folders, log, names, pace }: AgentBase,
+  more: Pick<DeliveryPorts, 'approvals' | 'over'> = {},
+): { delivery: AnswerDelivery; people: Talkers } {
+  const people = new Talkers({ svc, config, agents, clock, names })
+  const findFolder: DeliveryPorts['findFolder'] = to => people.findFolder(to, folders)
+  return {
+    people,
+    delivery: new AnswerDelivery({ svc, work, people, findFolder, clock, log, pace, ...more }),
+  }
+}
 
 export class AnswerDelivery {
   readonly #ports: DeliveryPorts

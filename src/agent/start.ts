@@ -1,32 +1,23 @@
 /** Starts an agent from its settings: creates the backend that runs its turns, and the part that asks its owner. */
 
-import { getEnvironment, type Pace } from '../config.ts'
+import { getEnvironment } from '../config.ts'
 import type { Svc } from '../index.ts'
 import { badArgument } from '../model/error.ts'
-import type { Clock } from '../platform/clock.ts'
 import { isInside, realPathOf, statOf } from '../platform/files.ts'
 import { quoteForShell } from '../platform/format.ts'
-import type { Log } from '../platform/log.ts'
 import { runAgent } from './agent.ts'
 import { Approvals } from './approvals.ts'
 import type { Backend } from './backend.ts'
 import type { AgentConfig } from './config.ts'
-import { AnswerDelivery } from './delivery.ts'
+import { type AgentBase, createDelivery } from './delivery.ts'
 import { requireIsolation } from './isolation.ts'
 import { findProgram } from './process.ts'
 import { createQuestions } from './questions.ts'
-import { followSessions, Talkers } from './talkers.ts'
+import { followSessions } from './talkers.ts'
 
-export interface StartPorts {
-  readonly clock: Clock
-  readonly log: Log
+export interface StartPorts extends Omit<AgentBase, 'names'> {
   /** The data directory. */
   readonly dataFolder: string
-  /** Folder of the working folders of all agents. */
-  readonly folders: string
-  /** The pace of sending; absent: off. */
-  readonly pace?: Pace | 'off'
-  /** All agents of the process in their order. */
   readonly agents: readonly AgentConfig[]
 }
 
@@ -93,16 +84,7 @@ export async function startAgent(
 ): Promise<void> {
   const work = await svc.workAsAgent()
   const names = await followSessions(agents, work)
-  const people = new Talkers({ svc, config, agents, clock, names })
-  const delivery = new AnswerDelivery({
-    svc,
-    work,
-    people,
-    findFolder: to => people.findFolder(to, folders),
-    clock,
-    log,
-    pace,
-  })
+  const { delivery, people } = createDelivery(svc, work, config, { agents, clock, folders, log, names, pace })
   const approvals = new Approvals({ svc, work, people, config, show: delivery.show.bind(delivery), clock })
   const pauseMs = config.gatherMs
   const decide = approvals.decide.bind(approvals)

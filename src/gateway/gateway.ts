@@ -307,39 +307,24 @@ async function leave({ delivery, receive }: Pick<Rooms, 'delivery' | 'receive'>)
   await receive.pollingRole.stop()
 }
 
-async function closeRooms(
-  {
-    directory,
-    receive,
-    logins,
-    outbox,
-    sender,
-    media,
-    housekeeping,
-    delivery,
-    sessionEvents,
-    backups,
-    bulletins,
-  }: Rooms,
-  { clock }: ReturnType<typeof openRuntime>,
-): Promise<void> {
+async function closeRooms(rooms: Rooms, { clock }: ReturnType<typeof openRuntime>): Promise<void> {
   // Work that hangs must not delay the rest. A batch that is not stored by then is polled again.
   const patience = new AbortController()
   await Promise.race([
     Promise.all([
-      leave({ delivery, receive }),
-      receive.oneShot?.halt(),
-      sender.close(sendGraceMs),
-      logins.waitUntilClosed(),
-      outbox.waitUntilClosed(),
-      housekeeping.waitUntilClosed(),
-      media.uploads.removed,
-      sessionEvents.waitForEnd(),
-      backups.waitUntilClosed(),
-      bulletins.waitUntilClosed(),
+      leave(rooms),
+      rooms.receive.oneShot?.halt(),
+      rooms.sender.close(sendGraceMs),
+      rooms.logins.waitUntilClosed(),
+      rooms.outbox.waitUntilClosed(),
+      rooms.housekeeping.waitUntilClosed(),
+      rooms.media.uploads.removed,
+      rooms.sessionEvents.waitForEnd(),
+      rooms.backups.waitUntilClosed(),
+      rooms.bulletins.waitUntilClosed(),
     ]),
     clock.sleep(closeMs, patience.signal),
   ])
   patience.abort()
-  await directory.close()
+  await rooms.directory.close()
 }

@@ -9,6 +9,14 @@ import { defineOperation } from './operation.ts'
 
 const topic = bounded(64, 'Name of a topic.', { examples: ['home'] })
 const TopicInput = closed({ topic })
+/** Of a call that finds people for a topic. */
+const peopleErrors = [
+  'not_connected',
+  'session_not_found',
+  'session_expired',
+  'window_closed',
+  'forbidden',
+] as const
 
 const exampleTopic = {
   name: 'home',
@@ -76,7 +84,7 @@ export const addTopic = defineOperation({
     'Makes a topic. What programs send to it reaches each of its people on WeChat, as far as WeChat allows answers; the rest waits. Make a key that may only notify it for each program.',
   input: NewTopicInput,
   output: Topic,
-  errors: ['not_connected', 'session_not_found', 'session_expired', 'window_closed', 'forbidden'],
+  errors: peopleErrors,
   examples: [
     {
       summary: 'For two people, quiet at night',
@@ -145,14 +153,7 @@ export const changeTopic = defineOperation({
     'Changes what is given, and leaves the rest as it is. It counts for what waits, too. With `user`, quiet hours, zone and answers are those of this person alone; an empty text brings back those of the topic.',
   input: TopicChangeInput,
   output: Topic,
-  errors: [
-    'not_found',
-    'not_connected',
-    'session_not_found',
-    'session_expired',
-    'window_closed',
-    'forbidden',
-  ],
+  errors: ['not_found', ...peopleErrors],
   examples: [
     {
       summary: 'More answers',

@@ -1,6 +1,6 @@
 /** Reads the event log for webhook endpoints. Endpoints with the same position and filter share one read. */
 
-import { isNamedOnly } from '../model/event.ts'
+import { eventTypes, isNamedOnly } from '../model/event.ts'
 import type { Message } from '../model/message.ts'
 import { type Clock, SharedTurns, systemClock } from '../platform/clock.ts'
 import { Part } from '../platform/runtime.ts'
@@ -123,14 +123,7 @@ export class Feed extends Part<FeedPorts> {
 }
 
 /** Types of events that concern no message: they belong to a session, or to no session. */
-const nonMessageTypes: readonly EventType[] = [
-  'session.status',
-  'session.muted',
-  'session.joined',
-  'endpoint.disabled',
-  'audit.line',
-  'backup.failed',
-]
+const nonMessageTypes: readonly EventType[] = eventTypes.filter(type => !type.startsWith('message.'))
 
 /** Returns the filter for an endpoint's types; no types mean all that need not be named. */
 export const typeFilterOf = (types: readonly string[]): Pick<EventFilter, 'types'> =>

@@ -7,6 +7,7 @@
  * Each method rejects with SvcError `store_unavailable` if the store does not work, or has no space for the
  * file.
  */
+import { SvcError } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
 import { shares } from '../model/shares.ts'
 
@@ -65,6 +66,13 @@ export const uploadRulesOf = (largest: number): MediaRules => ({
   lifeMs: dayMs,
   room: { files: shares.uploads.most, bytes: largest * quotaTimes, largest },
 })
+
+/** @param waitMs until when there may be room */
+export const noRoomError = (waitMs: number): SvcError =>
+  new SvcError('rate_limited', 'no room for another upload: too many or too large ones wait', {
+    hint: 'Send the uploads that wait: that makes room. Or call again after retry_after seconds.',
+    retryAfter: Math.max(10, Math.ceil(waitMs / 1000)),
+  })
 
 export interface PutOptions {
   /** Maximum number of bytes, if it is known before they come. */

@@ -1,7 +1,8 @@
-/** The end of readers of the log. Claims are hot, and each engine has its own. */
+/** Leases of rows, and the end of readers of the log. Claims are hot, and each engine has its own. */
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
-import { changes, type Dialect, type Noun, type NounContext } from '../routine.ts'
-import type { Consumers } from '../store.ts'
+import { changes, type Dialect, type Noun, type NounContext, write } from '../routine.ts'
+import { type Consumers, maxHandOuts } from '../store.ts'
+import { rowLeaseMs } from './readers.ts'
 
 const tablesOfConsumer = ['consumer_ahead', 'acknowledged', 'lease'].map(constantSql)
 
@@ -17,10 +18,29 @@ export const removeConsumers = (
 ]
 
 export const createConsumers = ({
+  clock,
   dialect,
-}: Pick<NounContext, 'dialect'>): Noun<Pick<Consumers, 'remove'>> => ({
+}: Pick<NounContext, 'clock' | 'dialect'>): Noun<Omit<Consumers, 'claim' | 'register' | 'giveBack'>> => ({
   verbs: {
+    *ack(lease) {
+      yield* write(sql`DELETE FROM lease WHERE id = ${lease}`)
+    },
+
+    *nack(lease) {
+      yield* write(sql`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`)
+    },
+
+    recordHandOut: lease =>
+      changes(
+        sql`UPDATE lease SET hand_outs = hand_outs + 1 WHERE id = ${lease}`,
+        sql`DELETE FROM lease WHERE id = ${lease} AND hand_outs >= ${maxHandOuts} RETURNING id`,
+      ),
+
+    *renew(lease) {
+      yield* write(sql`UPDATE lease SET expires_at = ${clock.now() + rowLeaseMs} WHERE id = ${lease}`)
+    },
+
     remove: consumer => changes(...removeConsumers(dialect, name => sql`${name} = ${consumer}`)),
   },
-  modes: { remove: 'light' },
+  modes: { ack: 'relaxed', nack: 'touch', recordHandOut: 'light', renew: 'relaxed', remove: 'light' },
 })

@@ -4,8 +4,8 @@
  */
 import { prepared, sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
-import { missingAckError, neverSeen, rowLeaseMs } from '../nouns/readers.ts'
-import { type ConsumerClaim, type Consumers, type MessageLog, maxHandOuts, startsAtFirst } from '../store.ts'
+import { missingAckError, neverSeen } from '../nouns/readers.ts'
+import { type ConsumerClaim, type Consumers, type MessageLog, startsAtFirst } from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
 import { horizon } from './tables.ts'
 
@@ -17,18 +17,12 @@ interface Claimed {
   acknowledges: boolean
 }
 
-export class PgConsumers extends PgPart implements Consumers {
+export class PgConsumers extends PgPart implements Pick<Consumers, 'claim' | 'register' | 'giveBack'> {
   readonly #log: Pick<MessageLog, 'getByIds'>
-  readonly remove: Consumers['remove']
 
-  constructor(
-    context: EngineContext,
-    log: Pick<MessageLog, 'getByIds'>,
-    { remove }: Pick<Consumers, 'remove'>,
-  ) {
+  constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
     super(context)
     this.#log = log
-    this.remove = remove
   }
 
   async claim(
@@ -45,7 +39,7 @@ export class PgConsumers extends PgPart implements Consumers {
     const rows = await this.#log.getByIds(taken)
     if (rows.length > 0) return { lease: claim, rows, redelivered: new Set(again) }
     // Retention removed them at this moment.
-    await this.ack(claim)
+    await this.db.run(sql`DELETE FROM lease WHERE id = ${claim}`)
     return undefined
   }
 
@@ -72,27 +66,5 @@ export class PgConsumers extends PgPart implements Consumers {
       UPDATE lease SET ids = ARRAY(SELECT one FROM unnest(given.ids) AS one WHERE one < ${from} ORDER BY one) FROM given
         WHERE lease.id = given.id AND ${from} > given.ids[1]`)
     await this.db.touch()
-  }
-
-  async ack(lease: number): Promise<void> {
-    await this.db.run(prepared(sql`DELETE FROM lease WHERE id = ${lease}`))
-  }
-
-  async nack(lease: number): Promise<void> {
-    const changed = await this.db.run(sql`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`)
-    if (changed > 0) await this.db.touch()
-  }
-
-  async recordHandOut(lease: number): Promise<boolean> {
-    const isLast = sql`hand_outs + 1 >= ${maxHandOuts}`
-    const row = await this.db.get(sql`WITH
-      ended AS (DELETE FROM lease WHERE id = ${lease} AND ${isLast} RETURNING id),
-      counted AS (UPDATE lease SET hand_outs = hand_outs + 1 WHERE id = ${lease} AND NOT ${isLast})
-      SELECT id FROM ended`)
-    return row !== undefined
-  }
-
-  async renew(lease: number): Promise<void> {
-    await this.db.run(sql`UPDATE lease SET expires_at = ${this.clock.now() + rowLeaseMs} WHERE id = ${lease}`)
   }
 }

@@ -9,13 +9,14 @@ import { createByteCounter } from '../../platform/memory.ts'
 import { requireOwnName } from '../../platform/own-names.ts'
 import { sqlStateOf } from '../../platform/postgres.ts'
 import { sql } from '../../platform/sql.ts'
-import type {
-  MediaRules,
-  MediaStore,
-  NotedFile,
-  OpenedStoredFile,
-  PutOptions,
-  StoredFile,
+import {
+  type MediaRules,
+  type MediaStore,
+  type NotedFile,
+  noRoomError,
+  type OpenedStoredFile,
+  type PutOptions,
+  type StoredFile,
 } from '../media-store.ts'
 import { type EngineContext, PgPart } from './part.ts'
 
@@ -180,10 +181,7 @@ export class PgMediaStore extends PgPart implements MediaStore {
     // Uploads in progress end soon.
     const isSoon = room !== undefined && files < room.files && bytes + size <= room.bytes
     const waitMs = isSoon ? 10_000 : (oldest ?? now) + lifeMs - now
-    return new SvcError('rate_limited', 'no room for another upload: too many or too large ones wait', {
-      hint: 'Send the uploads that wait: that makes room. Or call again after retry_after seconds.',
-      retryAfter: Math.max(10, Math.ceil(waitMs / 1000)),
-    })
+    return noRoomError(waitMs)
   }
 
   async open(id: string): Promise<OpenedStoredFile | undefined> {

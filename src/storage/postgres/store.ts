@@ -46,7 +46,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     intake: new PgImportedMessages(context),
     log,
     events: openEvents(context.db, events),
-    consumers: new PgConsumers(context, log, openNoun(createConsumers(nouns), run)),
+    consumers: Object.assign(new PgConsumers(context, log), openNoun(createConsumers(nouns), run)),
     acknowledgements: new PgAcknowledgements(context, log),
     backlog: Object.assign(new PgBacklog(context), openNoun(createBacklog(nouns, logSql, events), run)),
     conversations: new PgConversations(context, log),

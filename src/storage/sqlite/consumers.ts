@@ -4,6 +4,7 @@
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { sql } from '../../platform/sql.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
+import { removeConsumers } from '../nouns/consumers.ts'
 import { refuseRevoked } from '../nouns/keys.ts'
 import {
   findIdle,
@@ -15,7 +16,7 @@ import {
 } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
-import { type ConsumerClaim, maxHandOuts, startsAtFirst } from '../store.ts'
+import { type ConsumerClaim, startsAtFirst } from '../store.ts'
 import { sqliteDialect } from './dialect.ts'
 import { EnginePart } from './engine-part.ts'
 import { sharesBounds } from './events.ts'
@@ -118,26 +119,6 @@ export class SqliteConsumers extends EnginePart {
     })
   }
 
-  ack(lease: number): void {
-    this.db.run`DELETE FROM lease WHERE id = ${lease}`
-  }
-
-  nack(lease: number): void {
-    this.db.run`UPDATE lease SET expires_at = 0 WHERE id = ${lease}`
-  }
-
-  recordHandOut(lease: number): boolean {
-    const row = this.db
-      .get`UPDATE lease SET hand_outs = hand_outs + 1 WHERE id = ${lease} RETURNING hand_outs`
-    const isRead = row !== undefined && Number(row.hand_outs) >= maxHandOuts
-    if (isRead) this.ack(lease)
-    return isRead
-  }
-
-  renew(lease: number): void {
-    this.db.run`UPDATE lease SET expires_at = ${this.clock.now() + rowLeaseMs} WHERE id = ${lease}`
-  }
-
   /** Whether any rows are delivered and not confirmed. */
   hasLease(): boolean {
     return this.db.get`SELECT 1 AS found FROM lease LIMIT 1` !== undefined
@@ -197,15 +178,10 @@ export class SqliteConsumers extends EnginePart {
     drive(this.db, refuseRevoked(sqliteDialect, key))
     const select = selectIdle(sql`consumer WHERE true`, sharesBounds(this.db, consumer))
     const idle = drive(this.db, findIdle(select, liveMs, now))
-    if (idle !== undefined) this.#remove(idle)
+    if (idle !== undefined)
+      for (const end of removeConsumers(sqliteDialect, name => sql`${name} = ${idle}`)) this.db.all(end)
     this.db.run`INSERT INTO consumer (name, position, seen_at) VALUES (${consumer}, ${first}, ${now})`
     return first
-  }
-
-  #remove(consumer: string): void {
-    this.db.run`DELETE FROM consumer WHERE name = ${consumer}`
-    for (const table of ['consumer_ahead', 'acknowledged', 'lease'])
-      this.db.run(`DELETE FROM ${table} WHERE consumer = ?`, consumer)
   }
 
   #listLapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean; handOuts: number }[] {
@@ -262,7 +238,7 @@ export class SqliteConsumers extends EnginePart {
 
   /** Sets the remaining rows of a lease. */
   #setLeaseRows(lease: number, ids: readonly number[]): void {
-    if (ids.length === 0) this.ack(lease)
+    if (ids.length === 0) this.db.run`DELETE FROM lease WHERE id = ${lease}`
     else this.db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
   }
 

@@ -4,7 +4,7 @@
  */
 import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { SvcError } from '../../model/error.ts'
+import type { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import {
   diskError,
@@ -19,13 +19,14 @@ import type { FreeSpace } from '../../platform/free-space.ts'
 import type { Log } from '../../platform/log.ts'
 import { isOwnName, ownPath } from '../../platform/own-names.ts'
 import { createSteadyFile, openRegularFile } from '../../platform/steady-file.ts'
-import type {
-  MediaRules,
-  MediaStore,
-  MediaStores,
-  OpenedStoredFile,
-  PutOptions,
-  StoredFile,
+import {
+  type MediaRules,
+  type MediaStore,
+  type MediaStores,
+  noRoomError,
+  type OpenedStoredFile,
+  type PutOptions,
+  type StoredFile,
 } from '../media-store.ts'
 
 export interface MediaFolderOptions extends MediaRules {
@@ -294,10 +295,7 @@ class UploadQuota {
     const oldest = [...this.#kept.values()].reduce((least, { at }) => Math.min(least, at), clock.now())
     // Uploads in progress end soon.
     const waitMs = this.#fits(size, { others: false }) ? 10_000 : oldest + lifeMs - clock.now()
-    return new SvcError('rate_limited', 'no room for another upload: too many or too large ones wait', {
-      hint: 'Send the uploads that wait: that makes room. Or call again after retry_after seconds.',
-      retryAfter: Math.max(10, Math.ceil(waitMs / 1000)),
-    })
+    return noRoomError(waitMs)
   }
 
   async #drop(id: string): Promise<void> {

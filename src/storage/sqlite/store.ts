@@ -203,8 +203,8 @@ function createReaders(context: SqliteContext, work: SqliteWork) {
       ...bindMethods(plain, past, 'count', 'has'),
     },
     consumers: {
-      ...bindMethods(relaxed, consumers, 'register', 'claim', 'ack', 'renew', 'recordHandOut'),
-      ...bindMethods(redelivery, consumers, 'giveBack', 'nack'),
+      ...bindMethods(relaxed, consumers, 'register', 'claim'),
+      ...bindMethods(redelivery, consumers, 'giveBack'),
     },
     acknowledgements: {
       ...bindMethods(relaxed, acknowledgements, 'readAfter'),
