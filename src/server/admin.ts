@@ -24,7 +24,7 @@ import type { Clock } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
-import { type Access, type AccessOptions, createAccess, secretHeader } from './admin/access.ts'
+import { type Access, type AccessOptions, secretHeader } from './admin/access.ts'
 import { addCallRoutes } from './admin/call-routes.ts'
 import { LiveChanges } from './admin/events.ts'
 import { openPanelFiles, type PanelFiles } from './admin/files.ts'
@@ -118,7 +118,7 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     const call = { ...createDirectCall({ by, local: false }), address: callerAddressOf(request) }
     await invoke(operation, gateway, withoutUndefined({ by: how }), call, log)
   }
-  const access = createAccess({ ...config, clock, signIns: gateway.signIns, keys: gateway.keys, note })
+  const access = new Access({ ...config, clock, signIns: gateway.signIns, keys: gateway.keys, note })
   const service = serviceFactsOf(options, clock.now(), access)
   const context: RouteContext = {
     by: anyCaller,

@@ -71,13 +71,15 @@ export type Mode =
 type Method = (...args: never[]) => Promise<unknown>
 
 /** The verbs of a contract. */
-type Verbs<S> = {
+export type Verbs<S> = {
   [K in keyof S]: S[K] extends (...args: infer A) => Promise<infer R> ? (...args: A) => Routine<R> : never
 }
 
+export type Modes<S> = { readonly [K in keyof S]: Mode }
+
 export interface Noun<S> {
   readonly verbs: Verbs<S>
-  readonly modes: { readonly [K in keyof S]: Mode }
+  readonly modes: Modes<S>
 }
 
 /** Runs a routine, again from its start after an attempt that lost against another writer. */
@@ -87,7 +89,7 @@ export type Runner = <T>(mode: Mode, begin: () => Routine<T>) => Promise<T>
 export function openNoun<S extends Record<keyof S, Method>>({ modes, verbs }: Noun<S>, run: Runner): S {
   const methods = Object.entries(modes).map(([name, mode]) => {
     const verb = verbs[name as keyof S] as unknown as (...args: unknown[]) => Routine<unknown>
-    return [name, async (...args: unknown[]) => await run(mode as Mode, () => verb(...args))]
+    return [name, async (...args: unknown[]) => await run(mode as Mode, () => verb.apply(verbs, args))]
   })
   return Object.fromEntries(methods) as S
 }
@@ -204,4 +206,17 @@ export function mayTake(
     leftMs > 2 * leaseMs ||
     claims.isDead(row)
   )
+}
+
+/** Verbs of a noun that are methods. */
+export abstract class NounVerbs {
+  readonly context: NounContext
+  readonly clock: Clock
+  readonly dialect: Dialect
+
+  constructor(context: NounContext) {
+    this.context = context
+    this.clock = context.clock
+    this.dialect = context.dialect
+  }
 }

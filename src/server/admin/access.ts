@@ -37,9 +37,6 @@ const mostOpen = 1000
 /** A sign-in older than this is renewed at the next visit. */
 const renewAfterMs = 24 * 60 * 60_000
 
-/** The check of access to one panel. */
-export type Access = ReturnType<typeof createAccess>
-
 export interface AccessOptions extends Omit<GuardOptions, keyof KeptDirectory>, KeptDirectory {
   readonly keys: Pick<Keys, 'hasAny' | 'tokenlessOwner' | 'authenticate' | 'recognize'>
   readonly clock: Clock
@@ -56,53 +53,63 @@ export interface AccessOptions extends Omit<GuardOptions, keyof KeptDirectory>, 
 /** Returns the address of a caller, to be stored with the use of a key. */
 type AddressOf = () => string | undefined
 
-/** Creates the check. @throws Error if other machines can reach the address and there is no token */
-export function createAccess(options: AccessOptions) {
-  const { clock, keys, note, signIns: store, token } = options
-  const guard = createGuard(options)
+/** The check of access to one panel. */
+export class Access {
+  readonly #options: AccessOptions
+  readonly #guard: ReturnType<typeof createGuard>
   /** The principals of browsers, by those of their keys. */
-  const panels = new WeakMap<Principal, Principal>()
-  const panelOf = (by: Principal): Principal => {
-    const known = panels.get(by) ?? { ...by, kind: 'panel' }
-    panels.set(by, known)
-    return known
-  }
+  readonly #panels = new WeakMap<Principal, Principal>()
   /** Sign-ins that the store knew as not ended: it closes no panel when it begins to fail, and shows what is wrong. */
-  const open = new Set<string>()
-  let wasRequired: boolean | undefined = token !== undefined || undefined
-  const isRequired = async (): Promise<boolean> => {
-    if (wasRequired) return true
-    try {
-      wasRequired = await keys.hasAny()
-    } catch (error) {
-      if (wasRequired === undefined) throw error
-    }
-    return wasRequired
+  readonly #open = new Set<string>()
+  #wasRequired: boolean | undefined
+
+  /** @throws Error if other machines can reach the address and there is no token */
+  constructor(options: AccessOptions) {
+    this.#options = options
+    this.#guard = createGuard(options)
+    this.#wasRequired = options.token !== undefined || undefined
   }
 
-  const begin = async (request: Request, signIn: Partial<SignIn> = {}): Promise<NewSignIn> => {
+  #panelOf(by: Principal): Principal {
+    const known = this.#panels.get(by) ?? { ...by, kind: 'panel' }
+    this.#panels.set(by, known)
+    return known
+  }
+
+  async isRequired(): Promise<boolean> {
+    if (this.#wasRequired) return true
+    try {
+      this.#wasRequired = await this.#options.keys.hasAny()
+    } catch (error) {
+      if (this.#wasRequired === undefined) throw error
+    }
+    return this.#wasRequired
+  }
+
+  async #begin(request: Request, signIn: Partial<SignIn> = {}): Promise<NewSignIn> {
     const { name = randomBytes(9).toString('base64url'), key } = signIn
-    const text = [clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
-    const master = token ?? (await ensureToken(options)).token
+    const text = [this.#options.clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
+    const master = this.#options.token ?? (await ensureToken(this.#options)).token
     const value = `${text}.${sign(text, key?.hash, master)}`
     return {
       cookie: formatCookie(cookie, value, signInLifetimeMs / 1000, request),
       secret: sign(`page.${name}`, key?.hash, master),
     }
   }
-  const verifyCookie = async (value: string, address?: AddressOf): Promise<SignIn | undefined> => {
+
+  async #verifyCookie(value: string, address?: AddressOf): Promise<SignIn | undefined> {
     const parts = value.split('.')
     const proof = parts.pop()
     const [expiry = '', name = '', id] = parts
-    const master = token ?? (await readStoredToken(options))
+    const master = this.#options.token ?? (await readStoredToken(this.#options))
     if (!proof || !name || parts.length > 3 || master === undefined) return undefined
-    if (!(Number(expiry) > clock.now())) return undefined
+    if (!(Number(expiry) > this.#options.clock.now())) return undefined
     const proves = (hash?: string) => isSameProof(proof, sign(parts.join('.'), hash, master))
     const prove = (hash?: string) => (text: string) => sign(`${text}.${name}`, hash, master)
     const signIn = { name, until: Number(expiry) }
     if (id === undefined) return proves() ? { ...signIn, by: panel, prove: prove() } : undefined
     let proved = ''
-    const by = await keys.recognize(
+    const by = await this.#options.keys.recognize(
       id,
       hash => {
         const isIt = proves(hash)
@@ -111,140 +118,147 @@ export function createAccess(options: AccessOptions) {
       },
       address,
     )
-    return by && { ...signIn, by: panelOf(by), key: { id, hash: proved }, prove: prove(proved) }
+    return by && { ...signIn, by: this.#panelOf(by), key: { id, hash: proved }, prove: prove(proved) }
   }
+
   /** Returns the valid sign-ins in a request's cookies. */
-  const listSignIns = async (request: Request, address?: AddressOf): Promise<SignIn[]> => {
-    const verified = await Promise.all(cookiesOf(cookie, request).map(value => verifyCookie(value, address)))
+  async #listSignIns(request: Request, address?: AddressOf): Promise<SignIn[]> {
+    const verified = await Promise.all(
+      cookiesOf(cookie, request).map(value => this.#verifyCookie(value, address)),
+    )
     const all = verified.filter(one => one !== undefined)
     if (all.length === 0) return []
     const names = all.map(({ name }) => name)
-    const ended = await store.filterEnded(names).catch(error => {
-      if (names.every(name => open.has(name))) return new Set()
+    const ended = await this.#options.signIns.filterEnded(names).catch(error => {
+      if (names.every(name => this.#open.has(name))) return new Set()
       throw error
     })
-    if (open.size > mostOpen) open.clear()
-    for (const name of names) ended.has(name) ? open.delete(name) : open.add(name)
+    if (this.#open.size > mostOpen) this.#open.clear()
+    for (const name of names) ended.has(name) ? this.#open.delete(name) : this.#open.add(name)
     return all.filter(({ name }) => !ended.has(name))
   }
 
   /** Whether a request is of the page that signed in, or by a link of that page. */
-  const isOfPage = ({ prove }: SignIn, request: Request): boolean => {
+  #isOfPage({ prove }: SignIn, request: Request): boolean {
     const given = request.headers.get(secretHeader)
     if (given !== null) return isSameProof(given, prove('page'))
     const { pass = '' } = request.method === 'GET' ? queryOf(request) : {}
     const [until = '', proof = ''] = pass.split('.')
-    const leftMs = Number(until) - clock.now()
+    const leftMs = Number(until) - this.#options.clock.now()
     return leftMs > 0 && leftMs <= passLifetimeMs && isSameProof(proof, prove(`pass.${until}`))
   }
 
-  return {
-    isRequired,
-    /** Whether a sign-in was required for the last request. */
-    get wasRequired(): boolean {
-      return wasRequired === true
-    },
-    /**
-     * Returns who makes a request, or why it is denied.
-     *
-     * @param open true for paths that need no sign-in: the page itself and its texts
-     * @param byCookie whether the cookie is enough: for a stream that the page has opened, and for what opens a page
-     */
-    async identify(
-      request: Request,
-      open: boolean,
-      address?: AddressOf,
-      byCookie = false,
-    ): Promise<Identity> {
-      // Browsers send the cookie automatically, so check on every address that the page is our own.
-      const foreign = guard.hostDenialOf(request, true) ?? guard.pageDenialOf(request, open)
-      if (foreign) return foreign
-      if (open) return anyCaller
-      const needsSignIn = await isRequired()
-      // A token goes before the cookie. What a proxy in front asks for (Basic) is no token.
-      const token = givenTokenOf(request)
-      const signIns = needsSignIn && !token ? await listSignIns(request, address) : []
-      const signIn = signIns.find(one => byCookie || isOfPage(one, request))
-      if (signIn) return signIn.by
-      if (!needsSignIn && token === undefined) return panel
-      const identity = await guard.identify(request, false, address)
-      return !(identity instanceof SvcError) && identity.kind === 'owner' ? panel : identity
-    },
-    /** Returns what a link of the page has in its query for a minute; undefined if no sign-in is needed. */
-    async createPass(request: Request): Promise<string | undefined> {
-      const signIns = (await isRequired()) ? await listSignIns(request) : []
-      const signIn = signIns.find(one => isOfPage(one, request))
-      const until = clock.now() + passLifetimeMs
-      return signIn && `${until}.${signIn.prove(`pass.${until}`)}`
-    },
-    /** Signs in with a token or a key. @throws SvcError `unauthorized` */
-    async signIn(text: string, request: Request, address?: AddressOf): Promise<NewSignIn> {
-      const parsed = parseKey(text)
-      const by = parsed && (await keys.authenticate(text, address))
-      if (parsed && by) {
-        await note(signIn, panelOf(by), 'key', request)
-        return await begin(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
-      }
-      const master = token ?? ((await isRequired()) ? await readStoredToken(options) : undefined)
-      if (master === undefined || !isSameToken(text, master))
-        throw new SvcError('unauthorized', 'The token is wrong')
-      await note(signIn, panel, 'token', request)
-      return await begin(request)
-    },
-    /**
-     * Signs in by the code of a one-time link.
-     *
-     * @returns undefined if the link was used or has expired
-     */
-    async signInByLink(code: string, request: Request): Promise<NewSignIn | undefined> {
-      const isValid = (await isRequired()) && (await store.takeLink(storedLink(code), clock.now()))
-      if (!isValid) return undefined
-      await note(signIn, panel, 'link', request)
-      return await begin(request)
-    },
-    /** Signs in the browser that made the first key: it needed no sign-in before. */
-    async signInOwner(request: Request): Promise<NewSignIn> {
-      await note(signIn, panel, 'first key', request)
-      return await begin(request)
-    },
-    /**
-     * Whether a request for the page certainly has no sign-in. If a link of another origin opens the page,
-     * browsers do not send the cookie, but say so in `Sec-Fetch-Site`; then the answer is false.
-     */
-    async isSignedOut(request: Request): Promise<boolean> {
-      const site = request.headers.get('sec-fetch-site')
-      const sendsCookies = site === 'none' || site === 'same-origin'
-      return sendsCookies && (await isRequired()) && (await listSignIns(request)).length === 0
-    },
-    /**
-     * Returns the Set-Cookie header that renews a request's sign-in; undefined if it is still new, or there
-     * is none.
-     */
-    async renewSignIn(request: Request): Promise<string | undefined> {
-      const [own] = (await isRequired()) ? await listSignIns(request) : []
-      const isNew = !own || own.until - clock.now() > signInLifetimeMs - renewAfterMs
-      return isNew ? undefined : (await begin(request, own)).cookie
-    },
-    /**
-     * Ends the sign-ins of a request, with their renewals.
-     *
-     * @returns the Set-Cookie header that deletes the cookie
-     */
-    async signOut(request: Request): Promise<string> {
-      const ended = (await isRequired()) ? await listSignIns(request) : []
-      const names = ended.map(({ name }) => name)
-      if (names.length > 0) await store.end(names, clock.now() + signInLifetimeMs)
-      for (const name of names) open.delete(name)
-      // It is over, even if the log cannot be written.
-      for (const { by } of ended) await note(signOut, by, undefined, request).catch(() => {})
-      return formatCookie(cookie, '', 0, request)
-    },
-    /** Creates a one-time link. @returns its code */
-    async createLink(): Promise<string> {
-      const code = randomBytes(24).toString('base64url')
-      await store.addLink(storedLink(code), clock.now() + linkLifetimeMs)
-      return code
-    },
+  /** Whether a sign-in was required for the last request. */
+  get wasRequired(): boolean {
+    return this.#wasRequired === true
+  }
+
+  /**
+   * Returns who makes a request, or why it is denied.
+   *
+   * @param open true for paths that need no sign-in: the page itself and its texts
+   * @param byCookie whether the cookie is enough: for a stream that the page has opened, and for what opens a page
+   */
+  async identify(request: Request, open: boolean, address?: AddressOf, byCookie = false): Promise<Identity> {
+    // Browsers send the cookie automatically, so check on every address that the page is our own.
+    const foreign = this.#guard.hostDenialOf(request, true) ?? this.#guard.pageDenialOf(request, open)
+    if (foreign) return foreign
+    if (open) return anyCaller
+    const needsSignIn = await this.isRequired()
+    // A token goes before the cookie. What a proxy in front asks for (Basic) is no token.
+    const token = givenTokenOf(request)
+    const signIns = needsSignIn && !token ? await this.#listSignIns(request, address) : []
+    const signIn = signIns.find(one => byCookie || this.#isOfPage(one, request))
+    if (signIn) return signIn.by
+    if (!needsSignIn && token === undefined) return panel
+    const identity = await this.#guard.identify(request, false, address)
+    return !(identity instanceof SvcError) && identity.kind === 'owner' ? panel : identity
+  }
+
+  /** Returns what a link of the page has in its query for a minute; undefined if no sign-in is needed. */
+  async createPass(request: Request): Promise<string | undefined> {
+    const signIns = (await this.isRequired()) ? await this.#listSignIns(request) : []
+    const signIn = signIns.find(one => this.#isOfPage(one, request))
+    const until = this.#options.clock.now() + passLifetimeMs
+    return signIn && `${until}.${signIn.prove(`pass.${until}`)}`
+  }
+
+  /** Signs in with a token or a key. @throws SvcError `unauthorized` */
+  async signIn(text: string, request: Request, address?: AddressOf): Promise<NewSignIn> {
+    const parsed = parseKey(text)
+    const by = parsed && (await this.#options.keys.authenticate(text, address))
+    if (parsed && by) {
+      await this.#options.note(signIn, this.#panelOf(by), 'key', request)
+      return await this.#begin(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
+    }
+    const master =
+      this.#options.token ?? ((await this.isRequired()) ? await readStoredToken(this.#options) : undefined)
+    if (master === undefined || !isSameToken(text, master))
+      throw new SvcError('unauthorized', 'The token is wrong')
+    await this.#options.note(signIn, panel, 'token', request)
+    return await this.#begin(request)
+  }
+
+  /**
+   * Signs in by the code of a one-time link.
+   *
+   * @returns undefined if the link was used or has expired
+   */
+  async signInByLink(code: string, request: Request): Promise<NewSignIn | undefined> {
+    const isValid =
+      (await this.isRequired()) &&
+      (await this.#options.signIns.takeLink(storedLink(code), this.#options.clock.now()))
+    if (!isValid) return undefined
+    await this.#options.note(signIn, panel, 'link', request)
+    return await this.#begin(request)
+  }
+
+  /** Signs in the browser that made the first key: it needed no sign-in before. */
+  async signInOwner(request: Request): Promise<NewSignIn> {
+    await this.#options.note(signIn, panel, 'first key', request)
+    return await this.#begin(request)
+  }
+
+  /**
+   * Whether a request for the page certainly has no sign-in. If a link of another origin opens the page,
+   * browsers do not send the cookie, but say so in `Sec-Fetch-Site`; then the answer is false.
+   */
+  async isSignedOut(request: Request): Promise<boolean> {
+    const site = request.headers.get('sec-fetch-site')
+    const sendsCookies = site === 'none' || site === 'same-origin'
+    return sendsCookies && (await this.isRequired()) && (await this.#listSignIns(request)).length === 0
+  }
+
+  /**
+   * Returns the Set-Cookie header that renews a request's sign-in; undefined if it is still new, or there
+   * is none.
+   */
+  async renewSignIn(request: Request): Promise<string | undefined> {
+    const [own] = (await this.isRequired()) ? await this.#listSignIns(request) : []
+    const isNew = !own || own.until - this.#options.clock.now() > signInLifetimeMs - renewAfterMs
+    return isNew ? undefined : (await this.#begin(request, own)).cookie
+  }
+
+  /**
+   * Ends the sign-ins of a request, with their renewals.
+   *
+   * @returns the Set-Cookie header that deletes the cookie
+   */
+  async signOut(request: Request): Promise<string> {
+    const ended = (await this.isRequired()) ? await this.#listSignIns(request) : []
+    const names = ended.map(({ name }) => name)
+    if (names.length > 0) await this.#options.signIns.end(names, this.#options.clock.now() + signInLifetimeMs)
+    for (const name of names) this.#open.delete(name)
+    // It is over, even if the log cannot be written.
+    for (const { by } of ended) await this.#options.note(signOut, by, undefined, request).catch(() => {})
+    return formatCookie(cookie, '', 0, request)
+  }
+
+  /** Creates a one-time link. @returns its code */
+  async createLink(): Promise<string> {
+    const code = randomBytes(24).toString('base64url')
+    await this.#options.signIns.addLink(storedLink(code), this.#options.clock.now() + linkLifetimeMs)
+    return code
   }
 }
 

@@ -38,7 +38,7 @@ function* readQuestions(where: Sql): Routine<StoredQuestion[]> {
 
 type QuestionRow = Omit<StoredQuestion, 'options' | 'drafts'> & { options: string; drafts?: string }
 
-type Questions = Pick<
+export type Questions = Pick<
   AgentStore,
   'ask' | 'answer' | 'changeQuestion' | 'closeQuestion' | 'getQuestion' | 'listDrafts' | 'listQuestions'
 >

@@ -6,24 +6,30 @@ import type {
   ConversationKey,
   ConversationState,
   MissedMessage,
+  NewTurn,
   StoredConversation,
   StoredTurn,
+  TurnChange,
   TurnFilter,
 } from '../agents.ts'
 import { erasedSession } from '../log-rows.ts'
 import {
   type ClaimRow,
   changes,
+  type Modes,
   mayTake,
-  type Noun,
   type NounContext,
+  NounVerbs,
+  openNoun,
   type Routine,
+  type Runner,
   readAll,
   readFirst,
   readHeld,
+  type Verbs,
   write,
 } from '../routine.ts'
-import { createAgentQuestions, isOpen, isUnanswered } from './agent-questions.ts'
+import { createAgentQuestions, isOpen, isUnanswered, type Questions } from './agent-questions.ts'
 
 const leaseMs = 60_000
 /** Newest turns of a conversation in which messages are looked for that come again. */
@@ -40,28 +46,36 @@ function* readTurns(where: Sql): Routine<StoredTurn[]> {
 
 type ConversationRow = ClaimRow & ConversationState & { id: number }
 
-export function createAgents(context: NounContext): Noun<AgentStore> {
-  const { claims, clock, dialect } = context
-  const { owner } = claims
-  const questions = createAgentQuestions(context)
-  /** Rows that this process has claimed, by the names under which it did. */
-  const claimed = new Map<string, number>()
-  const isFree = (row: ClaimRow) => mayTake(context, row, leaseMs)
+class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Questions>> {
+  readonly #owner: string
   /** Columns of a `ClaimRow` of a conversation `c`. */
-  const claimColumns = sql`c.owner, c.lease_until, ${claims.dead('c')} AS dead`
-  const until = () => clock.now() + leaseMs
+  readonly #claimColumns: Sql
+  /** Rows that this process has claimed, by the names under which it did. */
+  readonly #claimed = new Map<string, number>()
+  readonly #isFree = (row: ClaimRow) => mayTake(this.context, row, leaseMs)
+
+  constructor(context: NounContext) {
+    super(context)
+    const { dead, owner } = context.claims
+    this.#owner = owner
+    this.#claimColumns = sql`c.owner, c.lease_until, ${dead('c')} AS dead`
+  }
+
+  #until(): number {
+    return this.clock.now() + leaseMs
+  }
 
   /** SQL for the row of a conversation, also under the name under which it was claimed; NULL if there is none. */
-  function idOf(key: ConversationKey): Sql {
-    const id = claimed.get(nameOf(key))
+  #idOf(key: ConversationKey): Sql {
+    const id = this.#claimed.get(nameOf(key))
     if (id !== undefined) return constantSql(String(id))
     return sql`(SELECT id FROM agent_conversation WHERE agent = ${key.agent}
-      AND session = ${context.sessionKey(key.session)} AND peer = ${key.user})`
+      AND session = ${this.context.sessionKey(key.session)} AND peer = ${key.user})`
   }
 
   /** Returns the row of a conversation; adds it if it is not there. @param session its key */
-  function* ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
-    yield* context.rejectErased(user)
+  *#ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
+    yield* this.context.rejectErased(user)
     const found = sql`SELECT id FROM agent_conversation
       WHERE agent = ${agent} AND session = ${session} AND peer = ${user}`
     const known = yield* readFirst<{ id: number }>(found)
@@ -75,23 +89,25 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
   }
 
   /** Claims a row under a name. @returns undefined if another process has it, or this one has it under another name */
-  function* take(name: string, id: number): Routine<ConversationRow | undefined> {
-    const row = yield* readFirst<ConversationRow>(sql`SELECT c.id, c.agent_session, c.folder, ${claimColumns}
+  *#take(name: string, id: number): Routine<ConversationRow | undefined> {
+    const row =
+      yield* readFirst<ConversationRow>(sql`SELECT c.id, c.agent_session, c.folder, ${this.#claimColumns}
       FROM agent_conversation c WHERE c.id = ${id}`)
     // Another process may take it at the same time.
     const isTaken =
       row !== undefined &&
-      isFree(row) &&
-      (yield* changes(sql`UPDATE agent_conversation SET owner = ${owner}, lease_until = ${until()}
+      this.#isFree(row) &&
+      (yield* changes(sql`UPDATE agent_conversation SET owner = ${this.#owner}, lease_until = ${this.#until()}
         WHERE id = ${id} AND owner IS NOT DISTINCT FROM ${row.owner} AND lease_until = ${row.lease_until} RETURNING id`))
-    if (!isTaken) claimed.delete(name)
-    if (!isTaken || [...claimed].some(([other, taken]) => taken === id && other !== name)) return undefined
-    claimed.set(name, id)
+    if (!isTaken) this.#claimed.delete(name)
+    if (!isTaken || [...this.#claimed].some(([other, taken]) => taken === id && other !== name))
+      return undefined
+    this.#claimed.set(name, id)
     return row
   }
 
   /** Returns the turns that contain some of these messages, by the message, among the newest turns of a conversation. */
-  function* findTurns(conversation: number, messages: readonly number[]): Routine<Map<number, number>> {
+  *#findTurns(conversation: number, messages: readonly number[]): Routine<Map<number, number>> {
     const rows = yield* readAll<{ id: number; messages: string }>(sql`SELECT id, messages FROM agent_turn
       WHERE conversation = ${conversation} AND first <= ${messages.at(-1)} ORDER BY first DESC LIMIT ${recentTurns}`)
     const turns = new Map(
@@ -101,7 +117,7 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
   }
 
   /** Returns the key of a session under which the first message of a turn is stored now; or that of the name. */
-  function* sessionOf(first: number | undefined, name: string): Routine<number> {
+  *#sessionOf(first: number | undefined, name: string): Routine<number> {
     const found =
       first === undefined
         ? undefined
@@ -109,274 +125,281 @@ export function createAgents(context: NounContext): Noun<AgentStore> {
             name: string
           }>(sql`SELECT s.name FROM message m JOIN session s ON s.key = m.session
             WHERE m.id = ${first}`)
-    return yield* context.ensureSession(found?.name ?? name)
+    return yield* this.context.ensureSession(found?.name ?? name)
   }
 
   /** SQL for how far a consumer has read the session of the message `m`. */
-  const reached = (consumer: string): Sql => {
+  #reached(consumer: string): Sql {
     const own = constantSql(consumer)
     const ahead = sql`SELECT position FROM consumer_ahead a WHERE a.consumer = ${own}.name AND a.session = m.session`
-    return sql`${dialect.greatest}(${own}.position, coalesce((${ahead}), 0))`
+    return sql`${this.dialect.greatest}(${own}.position, coalesce((${ahead}), 0))`
   }
 
   /** Continues a WHERE about the conversation `c`. */
-  const isSelected = ({ agent, session, user }: Omit<TurnFilter, 'limit' | 'before'>): Sql => sql`
+  #isSelected({ agent, session, user }: Omit<TurnFilter, 'limit' | 'before'>): Sql {
+    return sql`
     ${agent === undefined ? noSql : sql` AND c.agent = ${agent}`}
-    ${session === undefined ? noSql : sql` AND c.session IN ${context.sessionKeys(session)}`}
+    ${session === undefined ? noSql : sql` AND c.session IN ${this.context.sessionKeys(session)}`}
     ${user === undefined ? noSql : sql` AND c.peer = ${user}`}`
+  }
 
-  return {
-    verbs: {
-      ...questions.verbs,
+  *addTurn({ source, messages, prompt, isFresh = false, ...key }: NewTurn): Routine<StoredTurn> {
+    const conversation = yield* this.#ensure(key, yield* this.#sessionOf(messages[0], key.session))
+    yield* readHeld(sql`SELECT id FROM agent_conversation WHERE id = ${conversation}`)
+    const newest = yield* readFirst<{ id: number }>(sql`SELECT coalesce(max(id), 0) AS id FROM agent_turn
+      WHERE conversation = ${conversation}`)
+    const known = yield* this.#findTurns(conversation, messages)
+    const rest = messages.filter(id => !known.has(id))
+    const [turn] = known.values()
+    if (turn !== undefined && rest.length === 0) return (yield* readTurns(sql`WHERE t.id = ${turn}`))[0]!
+    const [added] = yield* write<{ id: number }>(
+      ...this.dialect.lock(sql`SELECT FROM agent_conversation WHERE id = ${conversation}`),
+      ...this.dialect.expect(sql`(SELECT coalesce(max(id), 0) FROM agent_turn
+        WHERE conversation = ${conversation}) = ${newest!.id}`),
+      sql`INSERT INTO agent_turn (conversation, state, source, first, messages, prompt, fresh, created_at)
+        VALUES (${conversation}, 'waiting', ${source}, ${rest[0]}, ${JSON.stringify(rest)}, ${prompt},
+          ${Number(isFresh)}, ${this.clock.now()}) RETURNING id`,
+    )
+    return (yield* readTurns(sql`WHERE t.id = ${added!.id}`))[0]!
+  }
 
-      *addTurn({ source, messages, prompt, isFresh = false, ...key }) {
-        const conversation = yield* ensure(key, yield* sessionOf(messages[0], key.session))
-        yield* readHeld(sql`SELECT id FROM agent_conversation WHERE id = ${conversation}`)
-        const newest = yield* readFirst<{ id: number }>(sql`SELECT coalesce(max(id), 0) AS id FROM agent_turn
-          WHERE conversation = ${conversation}`)
-        const known = yield* findTurns(conversation, messages)
-        const rest = messages.filter(id => !known.has(id))
-        const [turn] = known.values()
-        if (turn !== undefined && rest.length === 0) return (yield* readTurns(sql`WHERE t.id = ${turn}`))[0]!
-        const [added] = yield* write<{ id: number }>(
-          ...dialect.lock(sql`SELECT FROM agent_conversation WHERE id = ${conversation}`),
-          ...dialect.expect(sql`(SELECT coalesce(max(id), 0) FROM agent_turn
-            WHERE conversation = ${conversation}) = ${newest!.id}`),
-          sql`INSERT INTO agent_turn (conversation, state, source, first, messages, prompt, fresh, created_at)
-            VALUES (${conversation}, 'waiting', ${source}, ${rest[0]}, ${JSON.stringify(rest)}, ${prompt},
-              ${Number(isFresh)}, ${clock.now()}) RETURNING id`,
-        )
-        return (yield* readTurns(sql`WHERE t.id = ${added!.id}`))[0]!
-      },
+  *listWork(agent: string): Routine<ConversationKey[]> {
+    const rows = yield* readAll<
+      ConversationKey & ClaimRow
+    >(sql`SELECT c.agent, s.name AS session, c.peer AS user,
+        ${this.#claimColumns} FROM (SELECT DISTINCT conversation FROM agent_turn${this.dialect.by('agent_turn_open')}
+          WHERE ${isOpen}) work
+        JOIN agent_conversation c ON c.id = work.conversation JOIN session s ON s.key = c.session
+        WHERE c.agent = ${agent}`)
+    return rows.filter(this.#isFree).map(({ agent, session, user }) => ({ agent, session, user }))
+  }
 
-      *listWork(agent) {
-        const rows = yield* readAll<
-          ConversationKey & ClaimRow
-        >(sql`SELECT c.agent, s.name AS session, c.peer AS user,
-            ${claimColumns} FROM (SELECT DISTINCT conversation FROM agent_turn${dialect.by('agent_turn_open')}
-              WHERE ${isOpen}) work
-            JOIN agent_conversation c ON c.id = work.conversation JOIN session s ON s.key = c.session
-            WHERE c.agent = ${agent}`)
-        return rows.filter(isFree).map(({ agent, session, user }) => ({ agent, session, user }))
-      },
+  *claimAgent(agent: string): Routine<boolean> {
+    // The row of the agent itself has session 0 and no user.
+    const id = yield* this.#ensure({ agent, user: '' }, 0)
+    return (yield* this.#take(nameOf({ agent }), id)) !== undefined
+  }
 
-      *claimAgent(agent) {
-        // The row of the agent itself has session 0 and no user.
-        const id = yield* ensure({ agent, user: '' }, 0)
-        return (yield* take(nameOf({ agent }), id)) !== undefined
-      },
+  *listRunning(): Routine<string[]> {
+    const rows = yield* readAll<ClaimRow & { agent: string }>(sql`SELECT c.agent, ${this.#claimColumns}
+      FROM agent_conversation c WHERE c.session = 0 AND c.owner IS NOT NULL ORDER BY c.agent`)
+    return rows.filter(row => row.owner === this.#owner || !this.#isFree(row)).map(({ agent }) => agent)
+  }
 
-      *listRunning() {
-        const rows = yield* readAll<ClaimRow & { agent: string }>(sql`SELECT c.agent, ${claimColumns}
-          FROM agent_conversation c WHERE c.session = 0 AND c.owner IS NOT NULL ORDER BY c.agent`)
-        return rows.filter(row => row.owner === owner || !isFree(row)).map(({ agent }) => agent)
-      },
+  *listMissed(agent: string): Routine<MissedMessage[]> {
+    const open = yield* readAll<{
+      consumer: string
+      ids: string
+    }>(sql`SELECT consumer, CAST(ids AS text) AS ids
+      FROM lease WHERE consumer LIKE ${consumerOf('%')}`)
+    // A list of ids is JSON in one engine, and an array in the other.
+    const openOf = (isOwn: boolean) =>
+      open
+        .filter(({ consumer }) => (consumer === consumerOf(agent)) === isOwn)
+        .flatMap(({ ids }) => ids.match(/\d+/g) ?? [])
+        .map(Number)
+    const [own, ofOthers] = [openOf(true), new Set(openOf(false))]
+    const rows = yield* readAll<Omit<MissedMessage, 'isHandled'> & { handled: unknown }>(
+      sql`SELECT m.id, s.name AS session, m.peer AS user, EXISTS (SELECT 1 FROM agent_conversation c
+          JOIN consumer o ON o.name = ${consumerOf('')} || c.agent
+          WHERE c.session = m.session AND c.peer = m.peer AND c.agent <> ${agent} AND m.id <= ${this.#reached('o')}
+            AND EXISTS (SELECT 1 FROM agent_turn t
+              WHERE t.conversation = c.id AND t.first <= m.id AND t.state <> 'failed')) AS handled
+        FROM consumer r ${this.dialect.inOrderJoin} message m ON m.id > ${this.dialect.least}(r.position, ${(own[0] ?? Number.MAX_SAFE_INTEGER) - 1})
+        JOIN session s ON s.key = m.session
+        WHERE r.name = ${consumerOf(agent)} AND m.sent = 0
+          AND (m.id > ${this.#reached('r')} OR ${this.dialect.isOneOf(sql`m.id`, [0, ...own])}) ORDER BY m.id`,
+    )
+    return rows.map(({ handled, ...row }) => ({
+      ...row,
+      isHandled: Boolean(handled) && !ofOthers.has(row.id),
+    }))
+  }
 
-      *listMissed(agent) {
-        const open = yield* readAll<{
-          consumer: string
-          ids: string
-        }>(sql`SELECT consumer, CAST(ids AS text) AS ids
-          FROM lease WHERE consumer LIKE ${consumerOf('%')}`)
-        // A list of ids is JSON in one engine, and an array in the other.
-        const openOf = (isOwn: boolean) =>
-          open
-            .filter(({ consumer }) => (consumer === consumerOf(agent)) === isOwn)
-            .flatMap(({ ids }) => ids.match(/\d+/g) ?? [])
-            .map(Number)
-        const [own, ofOthers] = [openOf(true), new Set(openOf(false))]
-        const rows = yield* readAll<Omit<MissedMessage, 'isHandled'> & { handled: unknown }>(
-          sql`SELECT m.id, s.name AS session, m.peer AS user, EXISTS (SELECT 1 FROM agent_conversation c
-              JOIN consumer o ON o.name = ${consumerOf('')} || c.agent
-              WHERE c.session = m.session AND c.peer = m.peer AND c.agent <> ${agent} AND m.id <= ${reached('o')}
-                AND EXISTS (SELECT 1 FROM agent_turn t
-                  WHERE t.conversation = c.id AND t.first <= m.id AND t.state <> 'failed')) AS handled
-            FROM consumer r ${dialect.inOrderJoin} message m ON m.id > ${dialect.least}(r.position, ${(own[0] ?? Number.MAX_SAFE_INTEGER) - 1})
-            JOIN session s ON s.key = m.session
-            WHERE r.name = ${consumerOf(agent)} AND m.sent = 0
-              AND (m.id > ${reached('r')} OR ${dialect.isOneOf(sql`m.id`, [0, ...own])}) ORDER BY m.id`,
-        )
-        return rows.map(({ handled, ...row }) => ({
-          ...row,
-          isHandled: Boolean(handled) && !ofOthers.has(row.id),
-        }))
-      },
+  *releaseAgent(agent: string): Routine<void> {
+    for (const name of [...this.#claimed.keys()])
+      if (JSON.parse(name)[0] === agent) this.#claimed.delete(name)
+    yield* write(sql`UPDATE agent_conversation SET owner = NULL, lease_until = 0
+      WHERE agent = ${agent} AND owner = ${this.#owner}`)
+  }
 
-      *releaseAgent(agent) {
-        for (const name of [...claimed.keys()]) if (JSON.parse(name)[0] === agent) claimed.delete(name)
-        yield* write(sql`UPDATE agent_conversation SET owner = NULL, lease_until = 0
-          WHERE agent = ${agent} AND owner = ${owner}`)
-      },
+  *claim(key: ConversationKey): Routine<{ turns: StoredTurn[]; state: ConversationState } | undefined> {
+    const name = nameOf(key)
+    let id = this.#claimed.get(name)
+    if (id === undefined) {
+      const session = yield* readFirst<{ key?: number }>(
+        sql`SELECT ${this.context.sessionKey(key.session)} AS key`,
+      )
+      if (session?.key === undefined) return undefined
+      id = yield* this.#ensure(key, session.key)
+    }
+    const row = yield* this.#take(name, id)
+    if (!row) return undefined
+    const turns = yield* readTurns(sql`WHERE t.conversation = ${id} AND t.${isOpen} ORDER BY t.id`)
+    return { turns, state: stateOf(row) }
+  }
 
-      *claim(key) {
-        const name = nameOf(key)
-        let id = claimed.get(name)
-        if (id === undefined) {
-          const session = yield* readFirst<{ key?: number }>(
-            sql`SELECT ${context.sessionKey(key.session)} AS key`,
-          )
-          if (session?.key === undefined) return undefined
-          id = yield* ensure(key, session.key)
-        }
-        const row = yield* take(name, id)
-        if (!row) return undefined
-        const turns = yield* readTurns(sql`WHERE t.conversation = ${id} AND t.${isOpen} ORDER BY t.id`)
-        return { turns, state: stateOf(row) }
-      },
+  *renew(): Routine<void> {
+    const ids = [...this.#claimed.values()]
+    if (ids.length > 0)
+      yield* write(sql`UPDATE agent_conversation SET lease_until = ${this.#until()}
+        WHERE ${this.dialect.isOneOf(sql`id`, ids)} AND owner = ${this.#owner}`)
+  }
 
-      *renew() {
-        const ids = [...claimed.values()]
-        if (ids.length > 0)
-          yield* write(sql`UPDATE agent_conversation SET lease_until = ${until()}
-            WHERE ${dialect.isOneOf(sql`id`, ids)} AND owner = ${owner}`)
-      },
+  *release(key: ConversationKey): Routine<void> {
+    const id = this.#claimed.get(nameOf(key))
+    this.#claimed.delete(nameOf(key))
+    if (id !== undefined)
+      yield* write(sql`UPDATE agent_conversation SET owner = NULL, lease_until = 0
+        WHERE id = ${id} AND owner = ${this.#owner}`)
+  }
 
-      *release(key) {
-        const id = claimed.get(nameOf(key))
-        claimed.delete(nameOf(key))
-        if (id !== undefined)
-          yield* write(sql`UPDATE agent_conversation SET owner = NULL, lease_until = 0
-            WHERE id = ${id} AND owner = ${owner}`)
-      },
+  *changeTurn(
+    id: number,
+    { answer, ended_at, error, parts_sent, started_at, state }: TurnChange,
+  ): Routine<boolean> {
+    const isOwn = sql`SELECT c.id FROM agent_conversation c JOIN agent_turn own ON own.conversation = c.id
+      WHERE own.id = ${id} AND c.owner = ${this.#owner}${this.dialect.holding('c')}`
+    const change = sql`UPDATE agent_turn SET state = coalesce(${state}, state),
+      started_at = coalesce(${started_at}, started_at), ended_at = coalesce(${ended_at}, ended_at),
+      answer = coalesce(${answer && JSON.stringify(answer)}, answer),
+      parts = coalesce(${answer?.parts.length}, parts), parts_sent = coalesce(${parts_sent}, parts_sent),
+      error = coalesce(${error}, error) WHERE id = ${id} AND conversation = (${isOwn}) RETURNING id`
+    if (state === undefined) return yield* changes(change)
+    return yield* changes(
+      sql`UPDATE agent_question SET expires_at = ${this.clock.now()} WHERE turn = ${id} AND answer IS NULL
+        AND drafts IS NULL AND expires_at > ${this.clock.now()} AND EXISTS (${isOwn})`,
+      change,
+    )
+  }
 
-      *changeTurn(id, { answer, ended_at, error, parts_sent, started_at, state }) {
-        const isOwn = sql`SELECT c.id FROM agent_conversation c JOIN agent_turn own ON own.conversation = c.id
-          WHERE own.id = ${id} AND c.owner = ${owner}${dialect.holding('c')}`
-        const change = sql`UPDATE agent_turn SET state = coalesce(${state}, state),
-          started_at = coalesce(${started_at}, started_at), ended_at = coalesce(${ended_at}, ended_at),
-          answer = coalesce(${answer && JSON.stringify(answer)}, answer),
-          parts = coalesce(${answer?.parts.length}, parts), parts_sent = coalesce(${parts_sent}, parts_sent),
-          error = coalesce(${error}, error) WHERE id = ${id} AND conversation = (${isOwn}) RETURNING id`
-        if (state === undefined) return yield* changes(change)
-        return yield* changes(
-          sql`UPDATE agent_question SET expires_at = ${clock.now()} WHERE turn = ${id} AND answer IS NULL
-            AND drafts IS NULL AND expires_at > ${clock.now()} AND EXISTS (${isOwn})`,
-          change,
-        )
-      },
+  *joinTurns(ids: readonly number[]): Routine<void> {
+    const isJoined = sql`${this.dialect.isOneOf(sql`t.id`, ids)} AND t.state = 'waiting' AND t.stopping = 0
+      AND t.source = 'message' AND c.owner = ${this.#owner}
+      AND t.conversation = (SELECT conversation FROM agent_turn WHERE id = ${ids[0]})`
+    const [first, ...others] = yield* readTurns(sql`WHERE ${isJoined} ORDER BY t.id`)
+    if (!first || others.length === 0) return
+    const messages = [first, ...others].flatMap(turn => turn.messages)
+    const held = sql`SELECT t.id FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation
+      WHERE ${isJoined}${this.dialect.holding('c')}`
+    yield* write(
+      ...this.dialect.expect(sql`(SELECT count(*) FROM (${held}) held) = ${others.length + 1}`),
+      sql`DELETE FROM agent_turn WHERE ${this.dialect.isOneOf(
+        sql`id`,
+        others.map(({ id }) => id),
+      )}`,
+      sql`UPDATE agent_turn SET messages = ${JSON.stringify(messages)} WHERE id = ${first.id}`,
+    )
+  }
 
-      *joinTurns(ids) {
-        const isJoined = sql`${dialect.isOneOf(sql`t.id`, ids)} AND t.state = 'waiting' AND t.stopping = 0
-          AND t.source = 'message' AND c.owner = ${owner}
-          AND t.conversation = (SELECT conversation FROM agent_turn WHERE id = ${ids[0]})`
-        const [first, ...others] = yield* readTurns(sql`WHERE ${isJoined} ORDER BY t.id`)
-        if (!first || others.length === 0) return
-        const messages = [first, ...others].flatMap(turn => turn.messages)
-        const held = sql`SELECT t.id FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation
-          WHERE ${isJoined}${dialect.holding('c')}`
-        yield* write(
-          ...dialect.expect(sql`(SELECT count(*) FROM (${held}) held) = ${others.length + 1}`),
-          sql`DELETE FROM agent_turn WHERE ${dialect.isOneOf(
-            sql`id`,
-            others.map(({ id }) => id),
-          )}`,
-          sql`UPDATE agent_turn SET messages = ${JSON.stringify(messages)} WHERE id = ${first.id}`,
-        )
-      },
+  saveState(key: ConversationKey, { agent_session, folder }: ConversationState): Routine<boolean> {
+    return changes(sql`UPDATE agent_conversation SET agent_session = ${agent_session}, folder = ${folder}
+      WHERE id = ${this.#idOf(key)} AND owner = ${this.#owner} RETURNING id`)
+  }
 
-      saveState: (key, { agent_session, folder }) =>
-        changes(sql`UPDATE agent_conversation SET agent_session = ${agent_session}, folder = ${folder}
-          WHERE id = ${idOf(key)} AND owner = ${owner} RETURNING id`),
+  *stopTurn(id: number): Routine<boolean> {
+    const row = yield* readFirst<
+      ClaimRow & { conversation: number }
+    >(sql`SELECT t.conversation, ${this.#claimColumns}
+      FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation WHERE t.id = ${id}`)
+    if (!row) return false
+    // Nothing has begun, and no process is about to.
+    const isIdle = row.owner !== this.#owner && this.#isFree(row)
+    const stopped = sql`state = 'waiting' AND ${Number(isIdle)} = 1`
+    return yield* changes(
+      // No process claims it before the turn has changed.
+      ...this.dialect.expect(sql`(SELECT owner IS NOT DISTINCT FROM ${row.owner} FROM agent_conversation c
+        WHERE id = ${row.conversation}${this.dialect.holding('c')})`),
+      sql`UPDATE agent_turn SET stopping = 1, state = CASE WHEN ${stopped} THEN 'stopped' ELSE state END,
+        ended_at = CASE WHEN ${stopped} THEN ${this.clock.now()} ELSE ended_at END,
+        error = CASE WHEN ${stopped} THEN 'stopped before it began' ELSE error END
+        WHERE id = ${id} AND ${isOpen} RETURNING id`,
+    )
+  }
 
-      *stopTurn(id) {
-        const row = yield* readFirst<
-          ClaimRow & { conversation: number }
-        >(sql`SELECT t.conversation, ${claimColumns}
-          FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation WHERE t.id = ${id}`)
-        if (!row) return false
-        // Nothing has begun, and no process is about to.
-        const isIdle = row.owner !== owner && isFree(row)
-        const stopped = sql`state = 'waiting' AND ${Number(isIdle)} = 1`
-        return yield* changes(
-          // No process claims it before the turn has changed.
-          ...dialect.expect(sql`(SELECT owner IS NOT DISTINCT FROM ${row.owner} FROM agent_conversation c
-            WHERE id = ${row.conversation}${dialect.holding('c')})`),
-          sql`UPDATE agent_turn SET stopping = 1, state = CASE WHEN ${stopped} THEN 'stopped' ELSE state END,
-            ended_at = CASE WHEN ${stopped} THEN ${clock.now()} ELSE ended_at END,
-            error = CASE WHEN ${stopped} THEN 'stopped before it began' ELSE error END
-            WHERE id = ${id} AND ${isOpen} RETURNING id`,
-        )
-      },
+  *getTurn(id: number): Routine<StoredTurn | undefined> {
+    return (yield* readTurns(sql`WHERE t.id = ${id}`))[0]
+  }
 
-      *getTurn(id) {
-        return (yield* readTurns(sql`WHERE t.id = ${id}`))[0]
-      },
+  listTurns({ before = Number.MAX_SAFE_INTEGER, limit, ...filter }: TurnFilter): Routine<StoredTurn[]> {
+    // Ids first: the rows are large.
+    return readTurns(sql`WHERE t.id IN (SELECT t.id FROM agent_conversation c
+      ${this.dialect.inOrderJoin} agent_turn t ON t.conversation = c.id
+      WHERE t.id < ${before}${this.#isSelected(filter)} ORDER BY t.id DESC LIMIT ${limit}) ORDER BY t.id DESC`)
+  }
 
-      listTurns: ({ before = Number.MAX_SAFE_INTEGER, limit, ...filter }) =>
-        // Ids first: the rows are large.
-        readTurns(sql`WHERE t.id IN (SELECT t.id FROM agent_conversation c
-          ${dialect.inOrderJoin} agent_turn t ON t.conversation = c.id
-          WHERE t.id < ${before}${isSelected(filter)} ORDER BY t.id DESC LIMIT ${limit}) ORDER BY t.id DESC`),
+  *readAsked(messages: readonly number[]): Routine<Map<number, TurnPart>> {
+    if (messages.length === 0) return new Map()
+    const rows = yield* readAll<TurnPart & { id: number }>(sql`SELECT id, msg_type AS kind,
+      substr(text, 1, CAST(${turnPartLength + 1} AS integer)) AS text FROM message
+      WHERE ${this.dialect.isOneOf(sql`id`, messages)} AND session <> ${erasedSession}`)
+    return new Map(rows.map(({ id, ...part }) => [id, part]))
+  }
 
-      *readAsked(messages) {
-        if (messages.length === 0) return new Map()
-        const rows = yield* readAll<TurnPart & { id: number }>(sql`SELECT id, msg_type AS kind,
-          substr(text, 1, CAST(${turnPartLength + 1} AS integer)) AS text FROM message
-          WHERE ${dialect.isOneOf(sql`id`, messages)} AND session <> ${erasedSession}`)
-        return new Map(rows.map(({ id, ...part }) => [id, part]))
-      },
+  *findMore(key: ConversationKey): Routine<StoredTurn | undefined> {
+    const turns = yield* readTurns(sql`WHERE t.conversation = ${this.#idOf(key)} AND t.state = 'more'
+      ORDER BY t.id DESC LIMIT 1`)
+    return turns[0]
+  }
 
-      *findMore(key) {
-        const turns = yield* readTurns(sql`WHERE t.conversation = ${idOf(key)} AND t.state = 'more'
-          ORDER BY t.id DESC LIMIT 1`)
-        return turns[0]
-      },
+  *listConversations({ limit, ...filter }: Omit<TurnFilter, 'before'>): Routine<StoredConversation[]> {
+    const rows =
+      yield* readAll<ListedRow>(sql`SELECT c.agent, s.name AS session, c.peer AS user, n.name AS user_name,
+        c.agent_session, c.folder, (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
+        t.created_at AS last_turn_at, t.error AS last_error,
+        -- In the order of the alphabet, answering and running come before waiting.
+        (SELECT min(state) FROM agent_turn WHERE conversation = c.id AND ${isOpen}) AS open,
+        EXISTS (SELECT 1 FROM agent_question q JOIN agent_turn own ON own.id = q.turn
+          WHERE own.conversation = c.id AND ${isUnanswered(this.clock.now())}) AS asking
+        FROM agent_conversation c JOIN session s ON s.key = c.session
+        LEFT JOIN user_name n ON n.session = c.session AND n.peer = c.peer
+        LEFT JOIN agent_turn t ON t.id = (SELECT max(id) FROM agent_turn WHERE conversation = c.id)
+        WHERE c.session <> 0${this.#isSelected(filter)} ORDER BY t.id DESC NULLS LAST, c.id DESC LIMIT ${limit}`)
+    return rows.map(({ asking, ...row }) => ({ ...row, isAsking: Boolean(asking) }))
+  }
 
-      *listConversations({ limit, ...filter }) {
-        const rows =
-          yield* readAll<ListedRow>(sql`SELECT c.agent, s.name AS session, c.peer AS user, n.name AS user_name,
-            c.agent_session, c.folder, (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
-            t.created_at AS last_turn_at, t.error AS last_error,
-            -- In the order of the alphabet, answering and running come before waiting.
-            (SELECT min(state) FROM agent_turn WHERE conversation = c.id AND ${isOpen}) AS open,
-            EXISTS (SELECT 1 FROM agent_question q JOIN agent_turn own ON own.id = q.turn
-              WHERE own.conversation = c.id AND ${isUnanswered(clock.now())}) AS asking
-            FROM agent_conversation c JOIN session s ON s.key = c.session
-            LEFT JOIN user_name n ON n.session = c.session AND n.peer = c.peer
-            LEFT JOIN agent_turn t ON t.id = (SELECT max(id) FROM agent_turn WHERE conversation = c.id)
-            WHERE c.session <> 0${isSelected(filter)} ORDER BY t.id DESC NULLS LAST, c.id DESC LIMIT ${limit}`)
-        return rows.map(({ asking, ...row }) => ({ ...row, isAsking: Boolean(asking) }))
-      },
+  *isWorkedOn(user: string): Routine<boolean> {
+    const rows = yield* readAll<ClaimRow>(sql`SELECT ${this.#claimColumns} FROM agent_conversation c
+      WHERE c.peer = ${user} AND c.owner IS NOT NULL`)
+    return rows.some(row => row.owner === this.#owner || !this.#isFree(row))
+  }
 
-      *isWorkedOn(user) {
-        const rows = yield* readAll<ClaimRow>(sql`SELECT ${claimColumns} FROM agent_conversation c
-          WHERE c.peer = ${user} AND c.owner IS NOT NULL`)
-        return rows.some(row => row.owner === owner || !isFree(row))
-      },
-
-      *countTurns(agent, since, user) {
-        const counted = yield* readFirst<{ n: number }>(sql`SELECT count(*) AS n
-          FROM agent_turn t${dialect.by('agent_turn_started')}
-          ${dialect.inOrderJoin} agent_conversation c ON c.id = t.conversation
-          WHERE t.started_at >= ${since} AND c.agent = ${agent} ${user === undefined ? noSql : sql`AND c.peer = ${user}`}`)
-        return counted!.n
-      },
-    },
-    modes: {
-      ...questions.modes,
-      addTurn: 'write',
-      changeTurn: 'write',
-      joinTurns: 'write',
-      saveState: 'write',
-      stopTurn: 'write',
-      claimAgent: 'light',
-      releaseAgent: 'light',
-      claim: 'light',
-      renew: 'light',
-      release: 'light',
-      listWork: 'plain',
-      listRunning: 'plain',
-      listMissed: 'plain',
-      getTurn: 'plain',
-      listTurns: 'plain',
-      readAsked: 'plain',
-      findMore: 'plain',
-      listConversations: 'plain',
-      isWorkedOn: 'plain',
-      countTurns: 'plain',
-    },
+  *countTurns(agent: string, since: number, user?: string): Routine<number> {
+    const counted = yield* readFirst<{ n: number }>(sql`SELECT count(*) AS n
+      FROM agent_turn t${this.dialect.by('agent_turn_started')}
+      ${this.dialect.inOrderJoin} agent_conversation c ON c.id = t.conversation
+      WHERE t.started_at >= ${since} AND c.agent = ${agent} ${user === undefined ? noSql : sql`AND c.peer = ${user}`}`)
+    return counted!.n
   }
 }
+
+const modes: Modes<Omit<AgentStore, keyof Questions>> = {
+  addTurn: 'write',
+  changeTurn: 'write',
+  joinTurns: 'write',
+  saveState: 'write',
+  stopTurn: 'write',
+  claimAgent: 'light',
+  releaseAgent: 'light',
+  claim: 'light',
+  renew: 'light',
+  release: 'light',
+  listWork: 'plain',
+  listRunning: 'plain',
+  listMissed: 'plain',
+  getTurn: 'plain',
+  listTurns: 'plain',
+  readAsked: 'plain',
+  findMore: 'plain',
+  listConversations: 'plain',
+  isWorkedOn: 'plain',
+  countTurns: 'plain',
+}
+
+export const openAgents = (context: NounContext, run: Runner): AgentStore => ({
+  ...openNoun({ verbs: new AgentVerbs(context), modes }, run),
+  ...openNoun(createAgentQuestions(context), run),
+})
 
 type ListedRow = Omit<StoredConversation, 'isAsking'> & { asking: unknown }
 

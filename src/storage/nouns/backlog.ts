@@ -16,7 +16,11 @@ const spansOf = (latest: Sql, end: Sql): Sql => sql`WITH latest AS MATERIALIZED 
 /** Readers that read last come first, those of keys after all others. */
 const lastFirst = constantSql(`ORDER BY name LIKE '%/%', seen_at DESC`)
 
-export function createBacklog({ dialect }: NounContext, log: LogSql, { placeOf }: EventsNoun): Noun<Counts> {
+export function createBacklog(
+  { dialect }: NounContext,
+  log: LogSql,
+  { verbs: events }: EventsNoun,
+): Noun<Counts> {
   const { lastPlace, lastRow } = log
   const [at, upto] = [constantSql('spans.at'), constantSql('spans.upto')]
   const counted = constantSql('sum(n) OVER (ORDER BY at DESC, name)')
@@ -29,7 +33,7 @@ export function createBacklog({ dialect }: NounContext, log: LogSql, { placeOf }
   return {
     verbs: {
       *countEvents(cursor) {
-        const place = (yield* placeOf(cursor)) ?? 0
+        const place = (yield* events.placeOf(cursor)) ?? 0
         const count = countBetween(sql`CAST(${place} AS bigint)`, lastPlace)
         return (yield* readFirst<{ events: number }>(sql`SELECT ${count} AS events`))!.events
       },

@@ -13,9 +13,11 @@ import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.t
 import {
   type EventFilter,
   type EventLog,
+  type EventPage,
   type EventType,
   type LoggedEvent,
   maxReaders,
+  type NewEvent,
   readerIdleMs,
 } from '../events.ts'
 import { erasedSession, placesPerMessage } from '../log-rows.ts'
@@ -24,9 +26,11 @@ import {
   type Dialect,
   type Noun,
   type NounContext,
+  NounVerbs,
   type Routine,
   readAll,
   readFirst,
+  type Verbs,
   write,
 } from '../routine.ts'
 import { findIdle, seenEveryMs, selectIdle } from './readers.ts'
@@ -81,170 +85,180 @@ const notSentHere = sql`(m.sent <> 1 OR NOT EXISTS
 
 type Events = Omit<EventLog, 'wait'>
 
-/** `placeOf` returns the place of a cursor; undefined for one of another store. */
-export type EventsNoun = Noun<Events> & { placeOf(cursor: string): Routine<number | undefined> }
+class EventVerbs extends NounVerbs implements Verbs<Events> {
+  readonly #log: LogSql
+  /** Id of the store. */
+  #id: string | undefined
 
-export function createEvents(context: NounContext, log: LogSql): EventsNoun {
-  const { clock, dialect } = context
-  const { greatest, least } = dialect
-  const { endOfGap, lastPlace, lastRow } = log
-  let id: string | undefined
-
-  function* storeId(): Routine<string> {
-    id ??= (yield* readFirst<{ id: string }>(log.storeId))!.id
-    return id
+  constructor(context: NounContext, log: LogSql) {
+    super(context)
+    this.#log = log
   }
 
-  function* placeOf(cursor: string): Routine<number | undefined> {
+  *#storeId(): Routine<string> {
+    this.#id ??= (yield* readFirst<{ id: string }>(this.#log.storeId))!.id
+    return this.#id
+  }
+
+  /** @returns undefined for a cursor of another store */
+  *placeOf(cursor: string): Routine<number | undefined> {
     const { store, place } = parseCursor(cursor)
-    return store === (yield* storeId()) ? place : undefined
+    return store === (yield* this.#storeId()) ? place : undefined
   }
 
   /** SQL for the last message to scan. With a user, only that user's messages and other events count. */
-  const scanEndOf = (user: string | undefined): Sql =>
-    user === undefined
+  #scanEndOf(user: string | undefined): Sql {
+    const { greatest, least } = this.dialect
+    return user === undefined
       ? sql`b.first + ${scanLimit}`
-      : sql`${greatest}(b.first, ${least}(coalesce((SELECT id FROM message${dialect.by('message_peer')}
+      : sql`${greatest}(b.first, ${least}(coalesce((SELECT id FROM message${this.dialect.by('message_peer')}
             WHERE peer = ${user} AND id > b.first ORDER BY id LIMIT 1 OFFSET ${scanLimit}), b.newest),
           coalesce((SELECT place FROM event WHERE place > b.first * ${perMessage}
             ORDER BY place LIMIT 1 OFFSET ${scanLimit}) / ${perMessage}, b.newest)))`
+  }
 
   /** The messages of a page that are events themselves. */
-  function selectReceived({ session, user, hidden, scope }: Narrowed, limit: Sql): Sql {
+  #selectReceived({ session, user, hidden, scope }: Narrowed, limit: Sql): Sql {
     const only = onlyUserOf({ user, scope })
     return sql`SELECT * FROM (SELECT m.id * ${perMessage} AS place, 'message.received' AS type, m.stored_at AS at,
-        m.id AS message, NULL AS status, NULL AS data FROM message m${dialect.by(only === undefined ? undefined : 'message_peer')}
+        m.id AS message, NULL AS status, NULL AS data FROM message m${this.dialect.by(only === undefined ? undefined : 'message_peer')}
       WHERE m.id > (SELECT first FROM bounded) AND m.id <= (SELECT last FROM bounded)
       AND ${hidden ? sql`m.session <> ${erased} AND ${notSentHere}` : sql`m.sent = 0`}
-      ${session === undefined ? noSql : sql`AND ${log.isOfSession(session)}`}
-      ${only === undefined ? noSql : sql`AND m.peer = ${only}`}${dialect.inScope(scope)} ORDER BY m.id LIMIT ${limit}) received`
+      ${session === undefined ? noSql : sql`AND ${this.#log.isOfSession(session)}`}
+      ${only === undefined ? noSql : sql`AND m.peer = ${only}`}${this.dialect.inScope(scope)} ORDER BY m.id LIMIT ${limit}) received`
   }
 
   /** The rows of `event` of a page. `ofMessages`: those of messages may be wanted. */
-  function selectOthers(
+  #selectOthers(
     { session, user, types, hidden, scope }: Narrowed & Pick<EventFilter, 'types'>,
     ofMessages: boolean,
     limit: Sql,
   ): Sql {
     const ofSession = (name: string) => {
       const own = sql`e.session = ${sessionKeyOf(name)}`
-      return ofMessages ? sql`AND (${log.isOfSession(name)} OR ${own})` : sql`AND ${own}`
+      return ofMessages ? sql`AND (${this.#log.isOfSession(name)} OR ${own})` : sql`AND ${own}`
     }
-    return sql`SELECT * FROM (SELECT e.place, e.type, e.at, e.message, e.status, e.data FROM event e ${log.messageOf}
+    return sql`SELECT * FROM (SELECT e.place, e.type, e.at, e.message, e.status, e.data FROM event e ${this.#log.messageOf}
       WHERE e.place > (SELECT start FROM bounded) AND e.place <= (SELECT scanned FROM bounded)
       AND m.session IS DISTINCT FROM ${erased}
-      ${types ? sql`AND ${dialect.isOneOf(sql`e.type`, types)}` : hidden ? noSql : sql`AND e.type NOT IN (${namedOnly})`}
+      ${types ? sql`AND ${this.dialect.isOneOf(sql`e.type`, types)}` : hidden ? noSql : sql`AND e.type NOT IN (${namedOnly})`}
       ${hidden ? noSql : sql`AND e.status IS DISTINCT FROM 'sending'`}
       ${session === undefined ? noSql : ofSession(session)}
       ${user === undefined ? noSql : sql`AND m.peer = ${user}`}
-      ${scope ? otherEventsOf(dialect, scope) : noSql} ORDER BY e.place LIMIT ${limit}) others`
+      ${scope ? otherEventsOf(this.dialect, scope) : noSql} ORDER BY e.place LIMIT ${limit}) others`
   }
 
-  return {
-    placeOf,
-    verbs: {
-      *listAfter(cursor, { limit, types, ...narrowed }) {
-        const own = yield* placeOf(cursor)
-        const store = yield* storeId()
-        const requested = own ?? 0
-        // SQLite would compile the statement again for each plain parameter of a LIMIT.
-        const most = sql`CAST(${limit} AS bigint)`
-        const wants = (type: EventType) => types?.includes(type) !== false
-        const ofMessages = wants('message.received') || wants('message.status')
-        const scanEnd = ofMessages ? scanEndOf(onlyUserOf(narrowed)) : sql`b.newest`
-        const others = selectOthers({ ...narrowed, ...(types && { types }) }, ofMessages, most)
-        const sources = wants('message.received') ? [selectReceived(narrowed, most), others] : [others]
-        // One statement, so that retention removes nothing between two reads.
-        const rows = yield* readAll<Bounds & Partial<EventRow>>(sql`WITH
-          ends AS MATERIALIZED (SELECT ${lastPlace} AS upto, ${lastRow} AS newest,
-            coalesce((SELECT min(id) FROM message), ${lastRow} + 1) - 1 AS oldest),
-          begun AS MATERIALIZED (SELECT *, ${greatest}(start / ${perMessage}, oldest) AS first FROM (
-            SELECT *, CASE WHEN CAST(${requested} AS bigint) > upto THEN 0 ELSE CAST(${requested} AS bigint) END AS start
-              FROM ends) s),
-          scan AS MATERIALIZED (SELECT b.*, ${least}(${scanEnd}, b.newest) AS last FROM begun b),
-          bounded AS MATERIALIZED (SELECT *, CASE WHEN last = newest THEN upto
-            ELSE coalesce(${endOfGap(sql`last * ${perMessage}`)}, (last + 1) * ${perMessage} - 1) END AS scanned FROM scan),
-          found AS (SELECT * FROM (${joinSql(sources, ' UNION ALL ')}) s ORDER BY place LIMIT ${most})
-          SELECT b.upto, b.oldest, b.scanned, ${log.removedPlace} AS removed, ${endOfGap(sql`CAST(${requested} AS bigint)`)} IS NOT NULL AS lost, f.*
-            FROM bounded b LEFT JOIN found f ON true ORDER BY f.place`)
-        const { lost, upto, oldest, removed, scanned } = rows[0]!
-        const isBefore = own === undefined || own < Math.max(oldest * placesPerMessage, removed)
-        const gone = Boolean(lost) || requested > upto || (cursor !== '' && isBefore)
-        const found = rows.filter((row): row is Bounds & EventRow => row.place !== undefined)
-        return {
-          events: found.map(row => eventOf(row, store)),
-          cursor: `${store}-${found.length < limit ? scanned : found.at(-1)!.place}`,
-          ...(gone && { gone }),
-        }
-      },
+  *listAfter(cursor: string, { limit, types, ...narrowed }: EventFilter): Routine<EventPage> {
+    const { endOfGap, lastPlace, lastRow } = this.#log
+    const { greatest, least } = this.dialect
+    const own = yield* this.placeOf(cursor)
+    const store = yield* this.#storeId()
+    const requested = own ?? 0
+    // SQLite would compile the statement again for each plain parameter of a LIMIT.
+    const most = sql`CAST(${limit} AS bigint)`
+    const wants = (type: EventType) => types?.includes(type) !== false
+    const ofMessages = wants('message.received') || wants('message.status')
+    const scanEnd = ofMessages ? this.#scanEndOf(onlyUserOf(narrowed)) : sql`b.newest`
+    const others = this.#selectOthers({ ...narrowed, ...(types && { types }) }, ofMessages, most)
+    const sources = wants('message.received') ? [this.#selectReceived(narrowed, most), others] : [others]
+    // One statement, so that retention removes nothing between two reads.
+    const rows = yield* readAll<Bounds & Partial<EventRow>>(sql`WITH
+      ends AS MATERIALIZED (SELECT ${lastPlace} AS upto, ${lastRow} AS newest,
+        coalesce((SELECT min(id) FROM message), ${lastRow} + 1) - 1 AS oldest),
+      begun AS MATERIALIZED (SELECT *, ${greatest}(start / ${perMessage}, oldest) AS first FROM (
+        SELECT *, CASE WHEN CAST(${requested} AS bigint) > upto THEN 0 ELSE CAST(${requested} AS bigint) END AS start
+          FROM ends) s),
+      scan AS MATERIALIZED (SELECT b.*, ${least}(${scanEnd}, b.newest) AS last FROM begun b),
+      bounded AS MATERIALIZED (SELECT *, CASE WHEN last = newest THEN upto
+        ELSE coalesce(${endOfGap(sql`last * ${perMessage}`)}, (last + 1) * ${perMessage} - 1) END AS scanned FROM scan),
+      found AS (SELECT * FROM (${joinSql(sources, ' UNION ALL ')}) s ORDER BY place LIMIT ${most})
+      SELECT b.upto, b.oldest, b.scanned, ${this.#log.removedPlace} AS removed, ${endOfGap(sql`CAST(${requested} AS bigint)`)} IS NOT NULL AS lost, f.*
+        FROM bounded b LEFT JOIN found f ON true ORDER BY f.place`)
+    const { lost, upto, oldest, removed, scanned } = rows[0]!
+    const isBefore = own === undefined || own < Math.max(oldest * placesPerMessage, removed)
+    const gone = Boolean(lost) || requested > upto || (cursor !== '' && isBefore)
+    const found = rows.filter((row): row is Bounds & EventRow => row.place !== undefined)
+    return {
+      events: found.map(row => eventOf(row, store)),
+      cursor: `${store}-${found.length < limit ? scanned : found.at(-1)!.place}`,
+      ...(gone && { gone }),
+    }
+  }
 
-      *getHead(before) {
-        const ofTime = sql`coalesce(max(place), 0) AS place FROM (
-          SELECT * FROM (SELECT id * ${perMessage} AS place FROM message WHERE stored_at < ${before} AND id <= ${lastRow}
-            ORDER BY id DESC LIMIT 1) message
-          UNION ALL SELECT * FROM (SELECT place FROM event WHERE at < ${before} AND place <= ${lastPlace}
-            ORDER BY place DESC LIMIT 1) event) newest`
-        const { place } = (yield* readFirst<{ place: number }>(
-          before === undefined ? sql`SELECT ${lastPlace} AS place` : sql`SELECT ${ofTime}`,
-        ))!
-        return `${yield* storeId()}-${place}`
-      },
+  *getHead(before?: number): Routine<string> {
+    const { lastPlace, lastRow } = this.#log
+    const ofTime = sql`coalesce(max(place), 0) AS place FROM (
+      SELECT * FROM (SELECT id * ${perMessage} AS place FROM message WHERE stored_at < ${before} AND id <= ${lastRow}
+        ORDER BY id DESC LIMIT 1) message
+      UNION ALL SELECT * FROM (SELECT place FROM event WHERE at < ${before} AND place <= ${lastPlace}
+        ORDER BY place DESC LIMIT 1) event) newest`
+    const { place } = (yield* readFirst<{ place: number }>(
+      before === undefined ? sql`SELECT ${lastPlace} AS place` : sql`SELECT ${ofTime}`,
+    ))!
+    return `${yield* this.#storeId()}-${place}`
+  }
 
-      *append(events, seen) {
-        const named = events.flatMap(event => ('session' in event ? [sessionKeyOf(event.session)] : []))
-        const place = seen === undefined ? undefined : ((yield* placeOf(seen)) ?? 0)
-        const isNewer = sql`EXISTS (SELECT 1 FROM event WHERE place > ${place} AND ${dialect.isOneOf(sql`session`, named)})`
-        if (place !== undefined && (yield* readFirst(sql`SELECT 1 AS found WHERE ${isNewer}`))) return false
-        yield* write(
-          // Two processes that compare at a time: the second one reads after the first one committed.
-          ...dialect.lock(constantSql('SELECT last FROM head')),
-          ...(place === undefined ? [] : dialect.expect(sql`NOT ${isNewer}`)),
-          ...events.map(({ data, type, ...event }) => {
-            const session = 'session' in event ? sessionKeyOf(event.session) : undefined
-            return context.addEvent({ type, session }, sql`${JSON.stringify(data)}`)
-          }),
-        )
-        return true
-      },
+  *append(events: readonly NewEvent[], seen?: string): Routine<boolean> {
+    const named = events.flatMap(event => ('session' in event ? [sessionKeyOf(event.session)] : []))
+    const place = seen === undefined ? undefined : ((yield* this.placeOf(seen)) ?? 0)
+    const isNewer = sql`EXISTS (SELECT 1 FROM event WHERE place > ${place} AND ${this.dialect.isOneOf(sql`session`, named)})`
+    if (place !== undefined && (yield* readFirst(sql`SELECT 1 AS found WHERE ${isNewer}`))) return false
+    yield* write(
+      // Two processes that compare at a time: the second one reads after the first one committed.
+      ...this.dialect.lock(constantSql('SELECT last FROM head')),
+      ...(place === undefined ? [] : this.dialect.expect(sql`NOT ${isNewer}`)),
+      ...events.map(({ data, type, ...event }) => {
+        const session = 'session' in event ? sessionKeyOf(event.session) : undefined
+        return this.context.addEvent({ type, session }, sql`${JSON.stringify(data)}`)
+      }),
+    )
+    return true
+  }
 
-      *getPosition(reader) {
-        const row = yield* readFirst<{ place: number; seen_at: number }>(
-          sql`SELECT place, seen_at FROM event_reader WHERE name = ${reader}`,
-        )
-        if (!row) return undefined
-        const now = clock.now()
-        if (now - row.seen_at > seenEveryMs)
-          yield* write(sql`UPDATE event_reader SET seen_at = ${now} WHERE name = ${reader}`)
-        return row.place === lostPlace ? lostCursor : `${yield* storeId()}-${row.place}`
-      },
+  *getPosition(reader: string): Routine<string | undefined> {
+    const row = yield* readFirst<{ place: number; seen_at: number }>(
+      sql`SELECT place, seen_at FROM event_reader WHERE name = ${reader}`,
+    )
+    if (!row) return undefined
+    const now = this.clock.now()
+    if (now - row.seen_at > seenEveryMs)
+      yield* write(sql`UPDATE event_reader SET seen_at = ${now} WHERE name = ${reader}`)
+    return row.place === lostPlace ? lostCursor : `${yield* this.#storeId()}-${row.place}`
+  }
 
-      *setPosition(reader, cursor) {
-        const place = (yield* placeOf(cursor)) ?? 0
-        const now = clock.now()
-        const isMoved = yield* changes(sql`UPDATE event_reader SET place = ${place}, seen_at = ${now}
-          WHERE name = ${reader} AND place <> ${lostPlace} RETURNING name`)
-        if (isMoved) return
-        const select = selectIdle(sql`event_reader WHERE place <> ${lostPlace}`, log.sharesBounds(reader))
-        const idle = yield* findIdle(select, readerIdleMs, now)
-        yield* write(
-          // One new reader at a time, so that no two take the last place.
-          ...dialect.lock(constantSql('SELECT form FROM meta')),
-          ...dialect.expect(sql`(SELECT name FROM (${select}) idle) IS NOT DISTINCT FROM ${idle}`),
-          ...(idle === undefined ? [] : loseReader(idle)),
-          sql`INSERT INTO event_reader (name, place, seen_at) VALUES (${reader}, ${place}, ${now})
-            ON CONFLICT (name) DO UPDATE SET place = excluded.place, seen_at = excluded.seen_at`,
-        )
-      },
-    },
-    modes: {
-      listAfter: 'plain',
-      getHead: 'plain',
-      append: 'intake',
-      getPosition: 'plain',
-      setPosition: 'light',
-    },
+  *setPosition(reader: string, cursor: string): Routine<void> {
+    const place = (yield* this.placeOf(cursor)) ?? 0
+    const now = this.clock.now()
+    const isMoved = yield* changes(sql`UPDATE event_reader SET place = ${place}, seen_at = ${now}
+      WHERE name = ${reader} AND place <> ${lostPlace} RETURNING name`)
+    if (isMoved) return
+    const select = selectIdle(sql`event_reader WHERE place <> ${lostPlace}`, this.#log.sharesBounds(reader))
+    const idle = yield* findIdle(select, readerIdleMs, now)
+    yield* write(
+      // One new reader at a time, so that no two take the last place.
+      ...this.dialect.lock(constantSql('SELECT form FROM meta')),
+      ...this.dialect.expect(sql`(SELECT name FROM (${select}) idle) IS NOT DISTINCT FROM ${idle}`),
+      ...(idle === undefined ? [] : loseReader(idle)),
+      sql`INSERT INTO event_reader (name, place, seen_at) VALUES (${reader}, ${place}, ${now})
+        ON CONFLICT (name) DO UPDATE SET place = excluded.place, seen_at = excluded.seen_at`,
+    )
   }
 }
+
+export interface EventsNoun extends Noun<Events> {
+  readonly verbs: EventVerbs
+}
+
+export const createEvents = (context: NounContext, log: LogSql): EventsNoun => ({
+  verbs: new EventVerbs(context, log),
+  modes: {
+    listAfter: 'plain',
+    getHead: 'plain',
+    append: 'intake',
+    getPosition: 'plain',
+    setPosition: 'light',
+  },
+})
 
 /** The reader loses its place. The newest losses are remembered. */
 const loseReader = (name: string): readonly Sql[] => [

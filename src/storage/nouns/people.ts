@@ -14,13 +14,15 @@ import type { EndReason } from '../outbox.ts'
 import { filesOf } from '../outbox-limits.ts'
 import { type ErasedUser, erasedHash, erasedMark, type PeopleStore } from '../people.ts'
 import {
-  type Noun,
+  type Modes,
   type NounContext,
+  NounVerbs,
   openNoun,
   type Routine,
   type Runner,
   readAll,
   readFirst,
+  type Verbs,
   write,
 } from '../routine.ts'
 import { endWaiting } from '../rules/outbox-ends.ts'
@@ -79,15 +81,15 @@ interface Steps extends Pick<PeopleStore, 'countErasures' | 'hashOf' | 'listFile
 export function openPeople(
   context: NounContext,
   run: Runner,
-  { othersEnded, ...parts }: PeopleParts,
+  parts: PeopleParts,
 ): Omit<PeopleStore, 'scrub' | 'listRemains'> {
   const { mark, eraseTurns, find, eraseState, eraseMessages, eraseMentions, eraseRest, ...rest } = openNoun(
-    createPeople(context, parts),
+    { verbs: new ErasureSteps(context, parts), modes },
     run,
   )
   const begin = async (user: string) => {
     await mark(user)
-    await othersEnded()
+    await parts.othersEnded()
     await eraseTurns(user)
   }
   return {
@@ -106,21 +108,26 @@ export function openPeople(
   }
 }
 
-function createPeople(
-  { changeEntries, dialect, keyChanges }: NounContext,
-  { beforeUnnaming, eraseFromLeases, isUndated, store, ...parts }: Omit<PeopleParts, 'othersEnded'>,
-): Noun<Steps> {
-  function* readKey(): Routine<string> {
-    return (yield* readFirst<{ hash_key: string }>(sql`SELECT hash_key FROM ${store}`))!.hash_key
+/** The steps of an erasure, each of which is a transaction. */
+class ErasureSteps extends NounVerbs implements Verbs<Steps> {
+  readonly #parts: PeopleParts
+
+  constructor(context: NounContext, parts: PeopleParts) {
+    super(context)
+    this.#parts = parts
+  }
+
+  *#readKey(): Routine<string> {
+    return (yield* readFirst<{ hash_key: string }>(sql`SELECT hash_key FROM ${this.#parts.store}`))!.hash_key
   }
 
   /** Cancels sends, and erases all that refers to the user except messages, lines of the log, endpoints, keys and names. */
-  function* eraseSends({ erased, user }: Erasure): Routine<void> {
+  *#eraseSends({ erased, user }: Erasure): Routine<void> {
     const lanes = sql`(SELECT id FROM outbox_lane WHERE peer = ${user})`
     const isOpen = sql`e.ended_at IS NULL AND e.lane IN ${lanes}`
     const files: string[] = []
     let sends = 0
-    const ends = yield* changeEntries(isOpen, (found, plan) => {
+    const ends = yield* this.context.changeEntries(isOpen, (found, plan) => {
       sends += 1
       files.push(...filesOf(found.entry.parts).map(({ name }) => name))
       if (found.lane) plan.relyOn(found.lane)
@@ -128,9 +135,9 @@ function createPeople(
       plan.removed.push(found.entry.id)
     })
     yield* write(
-      ...dialect.lock(sql`SELECT FROM outbox_lane WHERE peer = ${user} ORDER BY id`),
-      ...dialect.expect(sql`(SELECT count(*) FROM outbox e WHERE ${isOpen}) = ${sends}`),
-      ...eraseFromLeases(user),
+      ...this.dialect.lock(sql`SELECT FROM outbox_lane WHERE peer = ${user} ORDER BY id`),
+      ...this.dialect.expect(sql`(SELECT count(*) FROM outbox e WHERE ${isOpen}) = ${sends}`),
+      ...this.#parts.eraseFromLeases(user),
       ...eraseTurns(user),
       ...ownRows.map(table => sql`DELETE FROM ${table} WHERE peer = ${user}`),
       removeEmptyTopics,
@@ -141,7 +148,7 @@ function createPeople(
       sql`DELETE FROM outbox WHERE lane IN ${lanes}`,
       sql`DELETE FROM outbox_lane WHERE peer = ${user}`,
       // An imported context may have the id in lower case. It has no time, and nobody was sent anything there.
-      sql`DELETE FROM outbox_lane WHERE peer = ${user.toLowerCase()} AND ${isUndated}
+      sql`DELETE FROM outbox_lane WHERE peer = ${user.toLowerCase()} AND ${this.#parts.isUndated}
         AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.lane = outbox_lane.id)`,
     )
     erased.sends += sends
@@ -149,20 +156,20 @@ function createPeople(
   }
 
   /** Erases the user from endpoints and keys. */
-  function* eraseFromGrants({ erased, hash, user }: Erasure): Routine<void> {
+  *#eraseFromGrants({ erased, hash, user }: Erasure): Routine<void> {
     const own = sql`(SELECT id FROM webhook WHERE peer = ${user})`
     const webhooks = yield* readAll<{ id: string }>(
       sql`SELECT id FROM webhook WHERE peer = ${user} ORDER BY nth`,
     )
-    const scoped = yield* readGrants('webhook', user)
-    const keys = yield* readGrants('access_key', user)
+    const scoped = yield* this.#readGrants('webhook', user)
+    const keys = yield* this.#readGrants('access_key', user)
     const ids = keys.map(({ id }) => id)
     const renamed = sql`replace(name, ${user}, ${hash})`
     yield* write(
       // All endpoints, before their lanes: those who deliver lock them in this order.
-      ...dialect.lock(sql`SELECT FROM webhook ORDER BY nth`),
-      ...dialect.expect(sql`(SELECT count(*) FROM webhook WHERE peer = ${user}) = ${webhooks.length}`),
-      ...scoped.flatMap(one => narrow('webhook', one)),
+      ...this.dialect.lock(sql`SELECT FROM webhook ORDER BY nth`),
+      ...this.dialect.expect(sql`(SELECT count(*) FROM webhook WHERE peer = ${user}) = ${webhooks.length}`),
+      ...scoped.flatMap(one => this.#narrow('webhook', one)),
       sql`DELETE FROM webhook_lane WHERE webhook IN ${own}`,
       sql`DELETE FROM webhook_try WHERE webhook IN ${own}`,
       sql`DELETE FROM webhook WHERE peer = ${user}`,
@@ -171,22 +178,24 @@ function createPeople(
       sql`UPDATE webhook SET epoch = epoch + 1`,
       sql`UPDATE webhook SET last_error = NULL WHERE last_error IN (SELECT t.detail ${triesAbout(user)})`,
       sql`UPDATE webhook_try SET detail = NULL WHERE id IN (SELECT t.id ${triesAbout(user)})`,
-      ...keyChanges.begin,
-      ...keys.flatMap(one => narrow('access_key', one)),
-      sql`UPDATE access_key SET name = ${renamed}, revision = ${keyChanges.revision}
-        WHERE name <> ${renamed} OR ${dialect.isOneOf(sql`id`, ids)}`,
+      ...this.context.keyChanges.begin,
+      ...keys.flatMap(one => this.#narrow('access_key', one)),
+      sql`UPDATE access_key SET name = ${renamed}, revision = ${this.context.keyChanges.revision}
+        WHERE name <> ${renamed} OR ${this.dialect.isOneOf(sql`id`, ids)}`,
     )
     erased.webhooks.push(...webhooks.map(({ id }) => id))
     erased.keys.push(...ids)
   }
 
   /** A grant whose only user was erased keeps an empty list, which matches nobody. */
-  const narrow = (table: GrantTable, { id, grant, without }: Granted): Sql[] => [
-    ...dialect.expect(sql`(SELECT "grant" FROM ${constantSql(table)} WHERE id = ${id}) = ${grant}`),
-    sql`UPDATE ${constantSql(table)} SET "grant" = ${without} WHERE id = ${id}`,
-  ]
+  #narrow(table: GrantTable, { id, grant, without }: Granted): Sql[] {
+    return [
+      ...this.dialect.expect(sql`(SELECT "grant" FROM ${constantSql(table)} WHERE id = ${id}) = ${grant}`),
+      sql`UPDATE ${constantSql(table)} SET "grant" = ${without} WHERE id = ${id}`,
+    ]
+  }
 
-  function* readGrants(table: GrantTable, user: string): Routine<Granted[]> {
+  *#readGrants(table: GrantTable, user: string): Routine<Granted[]> {
     const rows = yield* readAll<Omit<Granted, 'without'>>(sql`SELECT id, "grant"
       FROM ${constantSql(table)} WHERE "grant" LIKE '%"users"%' ORDER BY nth`)
     return rows.flatMap(row => {
@@ -196,98 +205,96 @@ function createPeople(
     })
   }
 
-  function* eraseMessages({ erased, user }: Erasure): Routine<boolean> {
-    const count = yield* parts.eraseMessages(user, erasedAtOnce)
+  *eraseMessages({ erased, user }: Erasure): Routine<boolean> {
+    const count = yield* this.#parts.eraseMessages(user, erasedAtOnce)
     erased.messages += count
     // Else somebody who writes all the time would keep this from its end.
     return count === erasedAtOnce
   }
 
-  return {
-    verbs: {
-      *countErasures() {
-        return (yield* readFirst<{ erasures: number }>(sql`SELECT erasures FROM ${store}`))!.erasures
-      },
-
-      *hashOf(user) {
-        return erasedHash(user, yield* readKey())
-      },
-
-      *listFiles(user) {
-        const rows = yield* readAll<{ file: string }>(sql`SELECT p.file FROM outbox_lane l
-          JOIN outbox_part p ON p.lane = l.id WHERE l.peer = ${user} AND p.file IS NOT NULL ORDER BY p.id`)
-        return rows.map(({ file }) => (JSON.parse(file) as { name: string }).name)
-      },
-
-      *mark(user) {
-        const key = yield* readKey()
-        yield* write(
-          sql`INSERT INTO erased (mark, hash) VALUES (${erasedMark(user, key)}, ${erasedHash(user, key)})
-            ON CONFLICT (mark) DO UPDATE SET ended = 0`,
-        )
-      },
-
-      *eraseTurns(user) {
-        yield* write(...eraseTurns(user))
-      },
-
-      *find(user) {
-        const names = yield* readAll<{ name: string }>(
-          sql`SELECT DISTINCT name FROM user_name WHERE peer = ${user}`,
-        )
-        const key = yield* readKey()
-        return {
-          user,
-          hash: erasedHash(user, key),
-          mark: erasedMark(user, key),
-          mentions: patternOf([user, ...names.flatMap(({ name }) => [name, nameKeyOf(name)])]),
-          erased: { messages: 0, sends: 0, webhooks: [], keys: [], files: [] },
-          line: 0,
-          place: 0,
-        }
-      },
-
-      *eraseState(erasure) {
-        yield* eraseSends(erasure)
-        yield* eraseFromGrants(erasure)
-      },
-
-      eraseMessages,
-      eraseMentions,
-
-      /**
-       * Erases the names and what came since the other steps: what was under way in any process when the user began to be
-       * erased, and messages that the user wrote meanwhile.
-       */
-      *eraseRest(erasure) {
-        const { mark, user } = erasure
-        yield* eraseSends(erasure)
-        while (yield* eraseMessages(erasure)) {}
-        while (yield* eraseMentions(erasure)) {}
-        yield* eraseFromGrants(erasure)
-        yield* write(
-          ...beforeUnnaming(user),
-          sql`DELETE FROM user_name WHERE peer = ${user}`,
-          sql`UPDATE erased SET ended = 1 WHERE mark = ${mark}`,
-          // Where others write meanwhile, what the user has just written stays.
-          sql`DELETE FROM erased WHERE mark = ${mark} AND EXISTS (SELECT 1 FROM message WHERE peer = ${user})`,
-          sql`UPDATE ${store} SET erasures = erasures + 1`,
-        )
-      },
-    },
-    modes: {
-      countErasures: 'plain',
-      hashOf: 'plain',
-      listFiles: 'plain',
-      find: 'plain',
-      mark: 'intake',
-      eraseTurns: 'intake',
-      eraseState: 'intake',
-      eraseMessages: 'intake',
-      eraseMentions: 'intake',
-      eraseRest: 'news',
-    },
+  *countErasures(): Routine<number> {
+    return (yield* readFirst<{ erasures: number }>(sql`SELECT erasures FROM ${this.#parts.store}`))!.erasures
   }
+
+  *hashOf(user: string): Routine<string> {
+    return erasedHash(user, yield* this.#readKey())
+  }
+
+  *listFiles(user: string): Routine<string[]> {
+    const rows = yield* readAll<{ file: string }>(sql`SELECT p.file FROM outbox_lane l
+      JOIN outbox_part p ON p.lane = l.id WHERE l.peer = ${user} AND p.file IS NOT NULL ORDER BY p.id`)
+    return rows.map(({ file }) => (JSON.parse(file) as { name: string }).name)
+  }
+
+  *mark(user: string): Routine<void> {
+    const key = yield* this.#readKey()
+    yield* write(
+      sql`INSERT INTO erased (mark, hash) VALUES (${erasedMark(user, key)}, ${erasedHash(user, key)})
+        ON CONFLICT (mark) DO UPDATE SET ended = 0`,
+    )
+  }
+
+  *eraseTurns(user: string): Routine<void> {
+    yield* write(...eraseTurns(user))
+  }
+
+  *find(user: string): Routine<Erasure> {
+    const names = yield* readAll<{ name: string }>(
+      sql`SELECT DISTINCT name FROM user_name WHERE peer = ${user}`,
+    )
+    const key = yield* this.#readKey()
+    return {
+      user,
+      hash: erasedHash(user, key),
+      mark: erasedMark(user, key),
+      mentions: patternOf([user, ...names.flatMap(({ name }) => [name, nameKeyOf(name)])]),
+      erased: { messages: 0, sends: 0, webhooks: [], keys: [], files: [] },
+      line: 0,
+      place: 0,
+    }
+  }
+
+  *eraseState(erasure: Erasure): Routine<void> {
+    yield* this.#eraseSends(erasure)
+    yield* this.#eraseFromGrants(erasure)
+  }
+
+  eraseMentions(erasure: Erasure): Routine<boolean> {
+    return eraseMentions(erasure)
+  }
+
+  /**
+   * Erases the names and what came since the other steps: what was under way in any process when the user began to be
+   * erased, and messages that the user wrote meanwhile.
+   */
+  *eraseRest(erasure: Erasure): Routine<void> {
+    const { mark, user } = erasure
+    yield* this.#eraseSends(erasure)
+    while (yield* this.eraseMessages(erasure)) {}
+    while (yield* eraseMentions(erasure)) {}
+    yield* this.#eraseFromGrants(erasure)
+    yield* write(
+      ...this.#parts.beforeUnnaming(user),
+      sql`DELETE FROM user_name WHERE peer = ${user}`,
+      sql`UPDATE erased SET ended = 1 WHERE mark = ${mark}`,
+      // Where others write meanwhile, what the user has just written stays.
+      sql`DELETE FROM erased WHERE mark = ${mark} AND EXISTS (SELECT 1 FROM message WHERE peer = ${user})`,
+      sql`UPDATE ${this.#parts.store} SET erasures = erasures + 1`,
+    )
+  }
+}
+
+const modes: Modes<Steps> = {
+  countErasures: 'plain',
+  hashOf: 'plain',
+  listFiles: 'plain',
+  find: 'plain',
+  mark: 'intake',
+  eraseTurns: 'intake',
+  eraseState: 'intake',
+  eraseMessages: 'intake',
+  eraseMentions: 'intake',
+  eraseRest: 'news',
 }
 
 type GrantTable = 'webhook' | 'access_key'

@@ -31,7 +31,7 @@ export const logSql: LogSql = {
 export const openEvents = (db: PgDatabase, noun: EventsNoun): EventLog => ({
   ...openNoun(noun, createRunner(db)),
   async wait(seen, ms, signal) {
-    const place = await drive(db, noun.placeOf(seen))
+    const place = await drive(db, noun.verbs.placeOf(seen))
     if (place === undefined) return
     // What `listAfter` read may be further than what is known here.
     if (place > db.horizon.place && !signal.aborted) await db.look()

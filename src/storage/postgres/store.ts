@@ -1,7 +1,7 @@
 /** The store on PostgreSQL: its parts, one for each interface. */
 import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql } from '../../platform/sql.ts'
-import { createAgents } from '../nouns/agents.ts'
+import { openAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
@@ -61,7 +61,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     audit: openNoun(createAudit(nouns), run),
     backups: openNoun(createBackups(nouns), run),
     people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },
-    agents: openNoun(createAgents(nouns), run),
+    agents: openAgents(nouns, run),
     asks: openNoun(createAsks(nouns), run),
     topics: openTopics(nouns, run),
     maintenance: new PgMaintenance(context, {

@@ -13,7 +13,7 @@ import type { Tasks } from '../../platform/tasks.ts'
 import { ClockTrust } from '../clock-trust.ts'
 import type { Joining, JoinOutcome } from '../invitations.ts'
 import type { LoginStore } from '../logins.ts'
-import { createAgents } from '../nouns/agents.ts'
+import { openAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
 import { createAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
@@ -322,7 +322,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     logins: openLogins(nouns, run, () => work.wait(never, checkLoginsMs)),
     backups: openNoun(createBackups(nouns), run),
     people: openPeople(nouns, run, createPeopleParts(context)),
-    agents: openNoun(createAgents(nouns), run),
+    agents: openAgents(nouns, run),
     asks: openNoun(createAsks(nouns), run),
     topics: openTopics(nouns, run),
   }
