@@ -69,6 +69,14 @@ const deeds: Readonly<Record<string, Deed>> = {
   sign_out: 'sign_out',
   create_panel_link: 'link',
   backup: 'backup',
+  restore: 'restore',
+  encrypt_secrets: 'secrets_on',
+  rotate_secrets: 'secrets_rotate',
+  decrypt_secrets: 'secrets_off',
+  move_store: 'store_move',
+  adopt_store: 'store_adopt',
+  set_store_aside: 'store_aside',
+  set_retention: 'retention',
   authenticate: 'access',
 }
 

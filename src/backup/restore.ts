@@ -19,6 +19,7 @@ import {
 } from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import { openLock } from '../platform/lock.ts'
+import type { NewAuditLine } from '../storage/audit.ts'
 import type { StandingStill } from '../storage/nouns/stand-still.ts'
 import { readClosedMark } from '../storage/sqlite/closed-mark.ts'
 import { readContents } from '../storage/sqlite/directory-claim.ts'
@@ -36,6 +37,8 @@ interface RestoreOptions {
   passphrase: string | undefined
   /** Whether keys and the tokens of the service stay valid. */
   keepKeys: boolean
+  /** Line of the audit log of the restored store, without a subject. */
+  line?: NewAuditLine
 }
 
 /** What was restored. */
@@ -84,7 +87,7 @@ async function rejectFullDisk({ basePath, keepFreeBytes }: RestoreOptions['confi
 async function write(
   archive: OpenedArchive,
   manifest: Manifest,
-  { clock, config, keepKeys }: RestoreOptions,
+  { clock, config, keepKeys, line }: RestoreOptions,
 ): Promise<StandingStill> {
   const { basePath: dir, mediaRoot } = config
   const mark = join(dir, dataFiles.restoring)
@@ -105,7 +108,11 @@ async function write(
     await writeDurably(mark, `${JSON.stringify(names)}\n`)
     const left = keepKeys ? [] : accessFiles
     await writeFiles(archive, manifest, { config, left })
-    const still = await prepareRestoredStore(join(dir, dataFiles.store), { clock, keepKeys })
+    const still = await prepareRestoredStore(join(dir, dataFiles.store), {
+      clock,
+      keepKeys,
+      line: line && { ...line, subject: `backup_of=${new Date(manifest.created_at).toISOString()}` },
+    })
     if (manifest.secret_key !== null) await writeSecretState(dir, { key: manifest.secret_key })
     for (const folder of new Set(names.map(name => dirname(placeOf(name, { dir, mediaRoot })))))
       await syncDir(folder)

@@ -9,13 +9,16 @@ import type { Config } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { inspectDirectory } from '../inspect/data-directory.ts'
+import type { StoreChange } from '../model/audit.ts'
 import { type Call, createDirectCall } from '../model/call.ts'
 import { badArgument, type ErrorCode, SvcError } from '../model/error.ts'
+import { formatPrincipal, owner } from '../model/principal.ts'
 import { sessionNotFoundError } from '../model/session.ts'
 import { isUserId } from '../model/user-id.ts'
 import { invoke } from '../operations/gate.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { bypassProxyForLoopback, findSystemUser, type StopSignal } from '../platform/process.ts'
+import type { NewAuditLine } from '../storage/audit.ts'
 import { version } from '../version.ts'
 import { type Command, StoppedBySignalError, toolConfig } from './command.ts'
 import { openSandboxFor } from './serving.ts'
@@ -127,6 +130,17 @@ export async function configToRead(command: Command): Promise<Config> {
 
 /** Returns the address of a call of the command line. */
 export const commandAddress = () => `cli:${findSystemUser()}`
+
+/**
+ * Returns the line about a change of the whole store, which a command makes while no gateway has the store open.
+ */
+export const auditLineOf = ({ io }: Command, operation: StoreChange): NewAuditLine => ({
+  at: io.clock.now(),
+  principal: formatPrincipal(owner),
+  operation,
+  outcome: 'done',
+  address: commandAddress(),
+})
 
 /** The call of one command. Disposing removes the signal handlers. */
 interface CommandCall extends Call, Disposable {

@@ -113,6 +113,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       backups,
       // Nobody reads a log that ends with its process.
       auditMs: store.durable ? config.auditDays * dayMs : 0,
+      retention: `max_age_days=${config.storeMaxAgeDays} max_count=${config.storeMaxCount} audit_days=${config.auditDays}`,
     },
     runtime,
   )

@@ -3,7 +3,10 @@
  * sends that waited too long, old uploads, and half-written files.
  */
 import type { Media } from '../media/media.ts'
+import type { StoreChange } from '../model/audit.ts'
+import { formatPrincipal, owner } from '../model/principal.ts'
 import { type SetAside, settingAside } from '../platform/apart.ts'
+import { findSystemUser } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { SessionStore } from '../storage/state.ts'
@@ -12,12 +15,17 @@ import type { Backups } from './backups.ts'
 
 export interface HousekeepingPorts {
   sessions: Pick<SessionStore, 'list' | 'sweep'>
-  upkeep: Pick<StoreMaintenance, 'prune' | 'removeOld' | 'shrink' | 'isClockTrusted' | 'noteClock'>
+  upkeep: Pick<
+    StoreMaintenance,
+    'prune' | 'removeOld' | 'shrink' | 'isClockTrusted' | 'noteClock' | 'noteRetention'
+  >
   media: Pick<Media, 'uploads' | 'downloads' | 'kept'>
   outbox: Pick<Outbox, 'endStale'>
   backups: Pick<Backups, 'forgetGone'>
   /** How long lines of the audit log are kept. */
   auditMs: number
+  /** What is kept, for the audit log. */
+  retention: string
 }
 
 const everyMs = 10 * 60_000
@@ -69,13 +77,31 @@ export class Housekeeping {
   /** What leaves the store. */
   #listRemovals(ports: HousekeepingPorts): Chore[] {
     const { upkeep } = ports
-    const { bus, closing } = this.#runtime
+    const { bus, clock, closing } = this.#runtime
+    let isNoted = false
+    const toLine = (subject: string) => ({
+      at: clock.now(),
+      principal: formatPrincipal(owner),
+      operation: 'set_retention' satisfies StoreChange,
+      subject,
+      outcome: 'done',
+      address: `service:${findSystemUser()}`,
+    })
     return [
       {
         name: 'clock',
         failure: 'what is known of the clock is not stored',
         everyMs: clockMs,
         work: () => upkeep.noteClock(),
+      },
+      {
+        name: 'retention_note',
+        failure: 'a change of what is kept is not in the audit log',
+        // Once: processes may differ in what they keep.
+        async work() {
+          if (!isNoted) await upkeep.noteRetention(toLine(ports.retention))
+          isNoted = true
+        },
       },
       {
         name: 'message_retention',

@@ -16,7 +16,7 @@ export const AuditLine = Type.Object(
       'done, denied, or the code of the error. Of a send: the status of its message. Absent while the call runs, or if its process died.',
     ),
     address: optional.text(
-      "The caller's address. For a program on this machine the user of the system: cli:<user> for the command line, library:<user>, stdio:<user>.",
+      "The caller's address. For a program on this machine the user of the system: cli:<user> for the command line, library:<user>, stdio:<user>, service:<user>.",
     ),
     request_id: optional.text(
       'Id of the HTTP request, as the header X-Request-Id and the lines of the log have it.',
@@ -32,6 +32,20 @@ export const AuditLine = Type.Object(
   { description: 'A call that changed or sent something, or that was denied. Never its content.' },
 )
 export type AuditLine = Static<typeof AuditLine>
+
+/** What the log calls changes of a whole store that no operation makes: commands make them, while no process has it open. */
+export const storeChanges = [
+  'encrypt_secrets',
+  'rotate_secrets',
+  'decrypt_secrets',
+  'move_store',
+  'adopt_store',
+  'set_store_aside',
+  'restore',
+  // A process began to keep messages or lines for longer, or not as long.
+  'set_retention',
+] as const
+export type StoreChange = (typeof storeChanges)[number]
 
 /** Outcomes in groups, for a filter. */
 export const AuditOutcome = oneOf(

@@ -42,7 +42,7 @@ import type { Scope } from '../model/access.ts'
 import type { SvcError } from '../model/error.ts'
 import type { AgentStore } from './agents.ts'
 import type { AskStore } from './asks.ts'
-import type { AuditStore } from './audit.ts'
+import type { AuditStore, NewAuditLine } from './audit.ts'
 import type { BackupStore } from './backups.ts'
 import type { EventLog } from './events.ts'
 import type { InvitationStore } from './invitations.ts'
@@ -433,6 +433,9 @@ export interface StoreMaintenance {
    * after it jumped, in this process or while none ran (`ClockTrust`).
    */
   isClockTrusted(): Promise<boolean>
+
+  /** Adds a line to the audit log if its subject differs from the one of the call before, of any process. */
+  noteRetention(line: NewAuditLine): Promise<void>
 
   /** Stores what is known of the clock, for the next start. Call it every minute. Not durable. */
   noteClock(): Promise<void>

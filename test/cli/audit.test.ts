@@ -1,5 +1,7 @@
 /** `svc audit`, and who sent a message in `svc history`. */
-import { expect } from 'bun:test'
+import { expect, test } from 'bun:test'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { Svc } from '../../src/index.ts'
 import type { AuditLine } from '../../src/model/audit.ts'
 import { createDirectCall } from '../../src/model/call.ts'
@@ -7,12 +9,16 @@ import { owner, type Principal } from '../../src/model/principal.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { verbs } from '../../src/operations/tools.ts'
 import { nameUser } from '../../src/operations/users.ts'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { findSystemUser } from '../../src/platform/process.ts'
 import { svc, svcProcess, svcRunning } from '../support/command.ts'
+import { newDatabase, secret } from '../support/databases.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { withGateway } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
 import { jsonLines } from '../support/overheard.ts'
+import { isPostgresThere, sharedPostgres } from '../support/postgres.ts'
 import { until } from '../support/until.ts'
 
 const home = folderOfFile()
@@ -218,3 +224,98 @@ it('a call of this machine names the user of the system, whatever the environmen
     { principal: 'agent:claude', operation: 'send', address: address('library') },
   ])
 })
+
+/** Runs commands that must succeed. @returns what the log says then, the oldest line first */
+const logOf = async (dir: string, flags: readonly string[]) => {
+  const { stdout } = await ran(['audit', '--json', '-d', dir, ...flags])
+  const lines: AuditLine[] = JSON.parse(stdout)
+  const address = `cli:${findSystemUser()}`
+  for (const line of lines) expect(line).toMatchObject({ principal: 'owner', outcome: 'done', address })
+  return lines.map(({ operation, subject }) => `${operation} ${subject}`).reverse()
+}
+async function ran(args: readonly string[], options: { clock?: Clock } = {}) {
+  const done = await svc(args, { home, ...options })
+  expect({ args, ...done }).toMatchObject({ args, status: 0 })
+  return done
+}
+
+test('each change of keys, secrets and stores has a line, also while no service runs', async () => {
+  const dir = join(home, 'stopped')
+  const [key, next, tar, copy] = ['key', 'next', 'svc.tar', 'copy'].map(name => join(home, name)) as [
+    string,
+    string,
+    string,
+    string,
+  ]
+  const on = JSON.parse((await ran(['secrets', 'on', '--secret-key-file', key, '-d', dir, '--json'])).stdout)
+  const own = ['--secret-key-file', next]
+  const rotating = ['--secret-key-file', key, '--new-key-file', next]
+  const rotated = JSON.parse((await ran(['secrets', 'rotate', ...rotating, '-d', dir, '--json'])).stdout)
+  // Nothing is changed, and nothing is said.
+  await ran(['secrets', 'rotate', ...rotating, '-d', dir])
+  const added = JSON.parse(
+    (await ran(['key', 'add', 'bot', '--can', 'read', '--json', '-d', dir, ...own])).stdout,
+  )
+  await ran(['key', 'rotate', added.id, '-d', dir, ...own])
+  await ran(['backup', tar, '-d', dir, ...own])
+  await ran(['restore', tar, '-d', copy])
+  await ran(['key', 'revoke', added.id, '-d', dir, ...own])
+  await ran(['secrets', 'off', ...own, '-d', dir])
+  const before = [
+    `encrypt_secrets ${on.key_id}`,
+    `rotate_secrets ${rotated.key_id}`,
+    `add_key ${added.id}`,
+    `rotate_key ${added.id}`,
+  ]
+  const lines = await logOf(dir, [])
+  expect(lines).toEqual([...before, `revoke_key ${added.id}`, `decrypt_secrets ${rotated.key_id}`])
+  const restored = /^restore backup_of=\S+Z waiting_sends=0 paused_webhooks=0 revoked_keys=1$/
+  expect(await logOf(copy, own)).toEqual([...before, expect.stringMatching(restored)])
+  expect(JSON.stringify(await ran(['audit', '-d', dir]))).not.toContain(added.key)
+}, 60_000)
+
+test.skipIf(!isPostgresThere())(
+  'so has a store that moves to PostgreSQL and back, a copy that is adopted, and a new key of it',
+  async () => {
+    await using database = await newDatabase({ isNew: true })
+    const server = await sharedPostgres()
+    const [from, to, none] = ['moving', 'back', 'none'].map(name => join(home, name)) as [
+      string,
+      string,
+      string,
+    ]
+    const [key, next, url, copyUrl] = ['pg.key', 'pg.next', 'pg.url', 'pg.copy'].map(name =>
+      join(home, name),
+    ) as [string, string, string, string]
+    writeFileSync(url, database.url, { mode: 0o600 })
+    writeFileSync(key, secret, { mode: 0o600 })
+    writeFileSync(next, secret.toLowerCase(), { mode: 0o600 })
+    writeFileSync(copyUrl, server.url('audited'), { mode: 0o600 })
+    const at = (file: string, secret = key) => ['--store-url-file', file, '--secret-key-file', secret]
+    await ran(['secrets', 'on', '--secret-key-file', key, '-d', from])
+    await ran(['key', 'add', 'bot', '--can', 'read', '-d', from, '--secret-key-file', key])
+    await ran(['store', 'copy', from, 'postgres', ...at(url)])
+    const lines = await logOf(none, at(url))
+    const { host, pathname } = new URL(database.url)
+    const place = `postgres://${host}${pathname}`
+    expect(lines.slice(2)).toEqual([`move_store ${from} ${place}`])
+    await server.createDatabase('audited', pathname.slice(1))
+    try {
+      await ran(['store', 'adopt', ...at(copyUrl)])
+      const adopted = `adopt_store ${host}/audited waiting_sends=0 paused_webhooks=0 revoked_keys=1`
+      expect((await logOf(none, at(copyUrl))).slice(3)).toEqual([adopted])
+    } finally {
+      await server.dropDatabase('audited')
+    }
+    // No waits: nothing writes meanwhile.
+    const clock = { ...systemClock, sleep: () => new Promise<void>(resolve => setImmediate(resolve)) }
+    await ran(['secrets', 'rotate', ...at(url), '--new-key-file', next], { clock })
+    await ran(['store', 'copy', 'postgres', to, ...at(url, next)])
+    const after = await logOf(to, ['--secret-key-file', next])
+    const id = JSON.parse(
+      (await ran(['secrets', 'status', '-d', to, '--secret-key-file', next, '--json'])).stdout,
+    ).key_id
+    expect(after.slice(3)).toEqual([`rotate_secrets ${id}`, `move_store ${place} ${to}`])
+  },
+  120_000,
+)

@@ -57,7 +57,7 @@ it('on, rotated and off between conversations: they go on, and a copy without th
   expect(await shown()).toEqual([])
   const rotated = await secrets(site, 'rotate', '--secret-key-file', key, '--new-key-file', nextKey)
   expect(rotated).toMatchObject({ status: 0 })
-  expect(await filesWith(site.dir, keyIdIn(key))).toEqual([])
+  expect(await filesWith(site.dir, `svc-sealed:${keyIdIn(key)}`)).toEqual([])
   await converse(site, 'three', secretIn(nextKey))
   expect(await shown()).toEqual([])
   expect(await secrets(site, 'off', '--secret-key-file', nextKey)).toMatchObject({ status: 0 })

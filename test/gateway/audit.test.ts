@@ -1,11 +1,14 @@
 /** How long lines of the audit log are kept, and how they reach webhooks. */
 
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner } from '../../src/model/principal.ts'
 import { invoke } from '../../src/operations/gate.ts'
 import { verbs } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { findSystemUser } from '../../src/platform/process.ts'
 import { receiver } from '../push/receiver.ts'
 import { type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 
@@ -32,6 +35,29 @@ test.each([
   ['not at all without a store', { store: false as const }, []],
 ] as const)('lines are kept %s', async (_how, options, left) => {
   expect(await kept(options as TestGatewayOptions)).toEqual([...left])
+})
+
+test('a service that begins to keep less says so', async () => {
+  await using first = await withGateway()
+  const noted = () => {
+    using db = new Database(join(first.dir, 'messages.db'), { readonly: true })
+    return db.query('SELECT retention FROM store_id').get() as { retention: string | null }
+  }
+  await first.soon('it is noted', () => noted().retention)
+  await first.gateway.close()
+  const options = { sandbox: first.sandbox, dir: first.dir, sessions: [], clock: first.clock }
+  await using next = await withGateway({ ...options, config: { auditDays: 7 } })
+  const retention = 'max_age_days=30 max_count=100000 audit_days=7'
+  await next.soon('it is noted again', () => noted().retention === retention)
+  expect(await next.gateway.audit.list({ limit: 10 })).toMatchObject([
+    {
+      principal: 'owner',
+      operation: 'set_retention',
+      subject: retention,
+      outcome: 'done',
+      address: `service:${findSystemUser()}`,
+    },
+  ])
 })
 
 test('an endpoint that names the type gets each line; one for all types gets none', async () => {

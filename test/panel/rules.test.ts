@@ -1,5 +1,6 @@
 /** Rules of the pages, tested without a page: the modules that decide them, with a real panel. */
 import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { storeChanges } from '../../src/model/audit.ts'
 import { operations } from '../../src/operations/operations.ts'
 import { ask } from '../../src/operations/questions.ts'
 import { write } from '../support/panel.ts'
@@ -20,7 +21,8 @@ test('each operation that leaves a line in the audit log has a name there', asyn
   const { deedOptions } = await import('../../admin/audit/deeds.ts')
   const named = deedOptions().flatMap(([names]) => names.split(','))
   const audited = [...operations, ask].filter(({ audited, effect }) => audited ?? effect !== 'read')
-  expect(audited.map(({ name }) => name).filter(name => !named.includes(name))).toEqual([])
+  const names = [...audited.map(({ name }) => name), ...storeChanges]
+  expect(names.filter(name => !named.includes(name))).toEqual([])
 })
 
 test('a renamed account keeps its conversations, even if they were loaded during the rename', async () => {

@@ -25,6 +25,13 @@ onEach(it => {
     expect(await all(t.store)).toEqual([{ ...own, outcome: 'done', subject: 'wh_1' }])
   })
 
+  it('what is kept has a line when it changes, and none at first', async t => {
+    const note = (subject: string) =>
+      t.store.maintenance.noteRetention({ ...line, operation: 'set_retention', subject })
+    for (const subject of ['days=1', 'days=1', 'days=2', 'days=2', 'days=1']) await note(subject)
+    expect((await all(t.store)).map(({ subject }) => subject)).toEqual(['days=2', 'days=1'])
+  })
+
   it('lines are found by who, what and when, newest first, or after an id oldest first', async t => {
     const { audit } = t.store
     const rows = [

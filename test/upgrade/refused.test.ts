@@ -176,6 +176,9 @@ test.each(Object.entries(ways))(
 
     await using service = await startService({ dir })
     expect((await service.call('history')).body).toMatchObject({ total: 0 })
+    expect(JSON.parse((await run(dir, ['audit', '--json'])).stdout)).toMatchObject([
+      { principal: 'owner', operation: 'set_store_aside', subject: `${path}.aside`, outcome: 'done' },
+    ])
     const { body } = await service.call('send', { to: user, session: 'work', text: 'still here' })
     expect(body).toMatchObject({ status: 'accepted', session: 'work' })
     await service.phone('say', { text: 'good' })

@@ -18,6 +18,7 @@ import {
   keyedConfig,
   toolDefaults,
 } from '../command.ts'
+import { auditLineOf } from '../open.ts'
 import { writeResult } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
 
@@ -125,6 +126,7 @@ async function runRestore(command: Command, line: CommandLine): Promise<void> {
     clock: command.io.clock,
     passphrase,
     keepKeys,
+    line: auditLineOf(command, 'restore'),
   })
   line.changeMade = 'restored'
   const { accounts, created_at, secret_key, svc } = manifest

@@ -20,7 +20,7 @@ import {
   requireSubcommand,
   toolDefaults,
 } from '../command.ts'
-import { isAbsent } from '../open.ts'
+import { auditLineOf, isAbsent } from '../open.ts'
 import { isJson, writeResult } from '../print.ts'
 
 const keyFlag = '--secret-key-file'
@@ -125,7 +125,8 @@ async function rotateShared(command: Command, line: CommandLine): Promise<void> 
   const { rotateKey } = await import('../../storage/postgres/rotate.ts')
   const { clock, err } = command.io
   if (err.isTerminal) err.print('this takes ten seconds, and some more for each million messages …')
-  const result = await rotateKey({ url: storeUrl, oldSecret, newSecret, clock })
+  const audited = auditLineOf(command, 'rotate_secrets')
+  const result = await rotateKey({ url: storeUrl, oldSecret, newSecret, clock, line: audited })
   line.changeMade = 'done'
   const { key_id, old_key_id, values } = result
   const text = `the secrets are encrypted with the key ${key_id}: ${formatCount(values, 'value')} changed, and nothing is left under the key ${old_key_id}
@@ -154,6 +155,9 @@ const nextParts: Readonly<Record<ResealStep, string | undefined>> = {
   store: undefined,
 }
 
+/** What the audit log calls the commands. */
+const changes = { on: 'encrypt_secrets', rotate: 'rotate_secrets', off: 'decrypt_secrets' } as const
+
 /** @param keyFile holds the new key */
 async function change(
   command: Command,
@@ -175,6 +179,7 @@ async function change(
       const next = nextParts[step]
       if (next !== undefined && command.io.err.isTerminal) command.io.err.print(next)
     },
+    auditLineOf(command, changes[command.name() as keyof typeof changes]),
   )
   if (isChanged) line.changeMade = 'done'
   const key_id = keys?.to.keyId

@@ -13,6 +13,7 @@ import {
   requireSubcommand,
   toolDefaults,
 } from '../command.ts'
+import { auditLineOf } from '../open.ts'
 import { writeResult } from '../print.ts'
 import { colours, oneLine } from '../terminal.ts'
 import { listStandingStill, stillValueOf } from './backup.ts'
@@ -89,7 +90,10 @@ export const commands: readonly CommandSpec[] = [
 
 async function runAside(command: Command, line: CommandLine): Promise<void> {
   const { setStoreAside } = await import('../../gateway/directory.ts')
-  const aside = await setStoreAside(configFrom(command, {}, toolDefaults).basePath)
+  const aside = await setStoreAside(
+    configFrom(command, {}, toolDefaults).basePath,
+    auditLineOf(command, 'set_store_aside'),
+  )
   line.changeMade = 'set aside'
   await writeResult(
     command,
@@ -106,6 +110,7 @@ async function runAdopt(command: Command, line: CommandLine): Promise<void> {
     clock: command.io.clock,
     goesOn: goOn === true,
     keepKeys: keepKeys === true,
+    line: auditLineOf(command, 'adopt_store'),
   })
   line.changeMade = 'adopted'
   const value = { address: still.address, ...stillValueOf(still) }
@@ -171,7 +176,8 @@ async function copy(
     shown = part
     err.print(text)
   }
-  return await moveStore({ config, clock, isFromPostgres, onProgress })
+  const line = auditLineOf(command, 'move_store')
+  return await moveStore({ config, clock, isFromPostgres, line, onProgress })
 }
 
 function formatResult({ damaged, files, from, rows, sessions, to }: CopyResult): string {

@@ -8,8 +8,14 @@ import { silentLog } from '../../platform/log.ts'
 import type { PgOptions } from '../../platform/postgres.ts'
 import { createKeyRing } from '../../platform/sealing.ts'
 import { sql } from '../../platform/sql.ts'
+import type { NewAuditLine } from '../../storage/audit.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
-import { rejectForeignRows, type StandingStill, standStill } from '../../storage/nouns/stand-still.ts'
+import {
+  describeStill,
+  rejectForeignRows,
+  type StandingStill,
+  standStill,
+} from '../../storage/nouns/stand-still.ts'
 import { PgDatabase } from '../../storage/postgres/database.ts'
 import { PgEntries } from '../../storage/postgres/entries.ts'
 import { PgLanes } from '../../storage/postgres/lanes.ts'
@@ -18,7 +24,7 @@ import { PgOutboxEnds } from '../../storage/postgres/outbox-ends.ts'
 import { rejectForeignSchema } from '../../storage/postgres/own-schema.ts'
 import type { EngineContext } from '../../storage/postgres/part.ts'
 import { findCopyFault } from '../../storage/postgres/requirements.ts'
-import { createNounContext, createRunner } from '../../storage/postgres/routines.ts'
+import { addAuditLine, createNounContext, createRunner } from '../../storage/postgres/routines.ts'
 
 export interface AdoptOptions {
   url: PgOptions['url']
@@ -28,6 +34,8 @@ export interface AdoptOptions {
   /** The original has not changed since: sends and webhooks go on, and keys stay valid. */
   goesOn: boolean
   keepKeys: boolean
+  /** Line of the audit log, without a subject. */
+  line?: NewAuditLine
 }
 
 /**
@@ -39,6 +47,7 @@ export async function adoptStore({
   clock,
   goesOn,
   keepKeys,
+  line,
   newSecret,
   secret,
   url,
@@ -61,6 +70,7 @@ export async function adoptStore({
       sql`UPDATE head SET revision = revision + 1`,
     ])
     const still = goesOn ? { sends: 0, webhooks: 0, keys: 0, topics: 0 } : await letStandStill(context, keepKeys)
+    if (line) await addAuditLine(db, { ...line, subject: `${db.address} ${describeStill(still)}` })
     await db.run(sql`UPDATE meta SET home = home()`)
     await db.barrier()
     return { ...still, address: db.address }

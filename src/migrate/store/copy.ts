@@ -5,6 +5,7 @@
 import { streamOf } from '../../ilink/progress.ts'
 import { SvcError } from '../../model/error.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
+import type { NewAuditLine } from '../../storage/audit.ts'
 import type { MediaStore } from '../../storage/media-store.ts'
 import { mapToken, type SecretChange } from '../../storage/sealed-places.ts'
 import {
@@ -36,6 +37,8 @@ export interface CopyResult {
 }
 
 interface CopyOptions {
+  /** Line of the audit log of the target, without a subject. */
+  line?: NewAuditLine | undefined
   onProgress(progress: CopyProgress): void
 }
 
@@ -47,9 +50,10 @@ interface CopyOptions {
 export async function copyStore(
   source: CopySource & { movedTo?: string },
   target: CopyTarget,
-  { onProgress }: CopyOptions,
+  { line, onProgress }: CopyOptions,
 ): Promise<CopyResult> {
-  if (source.movedTo !== undefined) return await finish(source, target)
+  const moved = line && { ...line, subject: `${source.place} ${target.place}` }
+  if (source.movedTo !== undefined) return await finish(source, target, moved)
   const copy = new Copy(source, target, onProgress)
   // The source may have been used since the copy began that is carried on. The comparison shows it.
   let equal = await copy.run(target.state !== 'empty')
@@ -60,18 +64,22 @@ export async function copyStore(
     })
   await target.markVerified()
   await source.markMoved(target.place)
-  await target.release()
+  await target.release(moved)
   return copy.result
 }
 
 /** Completes a copy that was interrupted after its source was marked as moved. */
-async function finish(source: CopySource & { movedTo?: string }, target: CopyTarget): Promise<CopyResult> {
+async function finish(
+  source: CopySource & { movedTo?: string },
+  target: CopyTarget,
+  line: NewAuditLine | undefined,
+): Promise<CopyResult> {
   if (target.state !== 'verified' || source.movedTo !== target.place) throw movedError(source)
   const rows: Record<string, number> = {}
   for (const table of copiedTables) rows[table.name] = (await sumUp(target, table)).rows
   const { accounts, damaged } = await target.readState()
   const files = (await target.listUploads()).length
-  await target.release()
+  await target.release(line)
   return { from: source.place, to: target.place, rows, sessions: accounts.length, files, damaged }
 }
 

@@ -13,6 +13,7 @@ import { BigramIndex } from '../../storage/sqlite/bigram-index.ts'
 import { removeClosedMark, writeClosedMark } from '../../storage/sqlite/closed-mark.ts'
 import { readContents, sessionFolders } from '../../storage/sqlite/directory-claim.ts'
 import { migrate } from '../../storage/sqlite/migrations.ts'
+import { addAuditLine } from '../../storage/sqlite/routines.ts'
 import { toJsonText } from '../../storage/sqlite/state/token-file.ts'
 import type { StoreRow } from '../../storage/table-list.ts'
 import { keyOf, quoted } from './directory-rows.ts'
@@ -93,7 +94,10 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
       }
     },
     markVerified: () => mark(true),
-    release: () => removeClosedMark(dir),
+    async release(line) {
+      if (line) addAuditLine(db, line)
+      await removeClosedMark(dir)
+    },
   }
 }
 

@@ -2,6 +2,7 @@
 import type { Config } from '../../config.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { silentLog } from '../../platform/log.ts'
+import type { NewAuditLine } from '../../storage/audit.ts'
 import { type CopyProgress, type CopyResult, copyStore, movedError } from './copy.ts'
 import { openDirectorySource, openDirectoryTarget } from './directory-side.ts'
 import { openPgSource, openPgTarget } from './postgres-side.ts'
@@ -17,6 +18,8 @@ export interface MoveOptions {
   /** Whether the store is on PostgreSQL now. */
   isFromPostgres: boolean
   onProgress(progress: CopyProgress): void
+  /** Line of the audit log, without a subject. */
+  line?: NewAuditLine
 }
 
 /**
@@ -29,6 +32,7 @@ export async function moveStore({
   clock,
   config,
   isFromPostgres,
+  line,
   onProgress,
 }: MoveOptions): Promise<CopyResult> {
   const { basePath: dir, keepFreeBytes, mediaRoot, secretKey: secret, storeUrl: url } = config
@@ -39,7 +43,7 @@ export async function moveStore({
   await using target = await openTarget(source, from =>
     isFromPostgres ? openDirectoryTarget(directory, from) : openPgTarget(database, from),
   )
-  return await copyStore(source, target, { onProgress })
+  return await copyStore(source, target, { line, onProgress })
 }
 
 /** If the source was moved, only an interrupted copy can be completed: any other target has what it needs. */

@@ -5,6 +5,7 @@ import { toJsonb } from '../../platform/postgres-values.ts'
 import type { Sealer } from '../../platform/sealing.ts'
 import { constantSql, joinSql, type Sql, type SqlParameter, sql } from '../../platform/sql.ts'
 import type { PgDatabase } from '../../storage/postgres/database.ts'
+import { addAuditLine } from '../../storage/postgres/routines.ts'
 import { placesPerMessage } from '../../storage/postgres/tables.ts'
 import { mapToken } from '../../storage/sealed-places.ts'
 import { copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
@@ -110,7 +111,10 @@ export function writerOf(db: PgDatabase, { from, sealer, side, state }: Writing)
       await db.barrier()
     },
     markVerified: () => side.decide(sql`UPDATE meta SET copying = ${note(true)}`),
-    release: () => side.decide(sql`UPDATE meta SET copying = NULL`),
+    async release(line) {
+      if (line) await addAuditLine(db, line)
+      await side.decide(sql`UPDATE meta SET copying = NULL`)
+    },
   }
 }
 

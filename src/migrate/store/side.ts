@@ -1,4 +1,5 @@
 /** The two sides of a copy: each is a data directory or a database of PostgreSQL. */
+import type { NewAuditLine } from '../../storage/audit.ts'
 import { type MediaRules, type MediaStores, uploadRulesOf } from '../../storage/media-store.ts'
 import type { SecretChange } from '../../storage/sealed-places.ts'
 import type { StoreRow, StoreTable } from '../../storage/table-list.ts'
@@ -81,6 +82,6 @@ export interface CopyTarget extends CopySide {
   complete(numbers: ReadonlyMap<string, number>): Promise<void>
   /** Notes that the copy is complete and equal to its source. It can still not be opened. */
   markVerified(): Promise<void>
-  /** From now on it can be opened. */
-  release(): Promise<void>
+  /** From now on it can be opened. @param line added to its audit log */
+  release(line: NewAuditLine | undefined): Promise<void>
 }

@@ -18,8 +18,11 @@ const outcomes: Readonly<Record<AuditOutcome, Sql>> = {
   failed: constantSql(`outcome NOT IN ('done', 'accepted', 'queued', 'sending', 'denied')`),
 }
 
+/** What lines need of an engine. */
+export type LineContext = Pick<NounContext, 'addEvent' | 'dialect' | 'keyName' | 'withoutErased'>
+
 /** The statements by which a line is added, the last of which returns its id; and that of its event, once it has an outcome. */
-export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: NounContext) {
+export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: LineContext) {
   const columns: Record<keyof AuditLine, Sql> = {
     id: sql`a.id`,
     at: sql`a.at`,
@@ -53,7 +56,7 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
   }
 }
 
-export function createAudit(context: NounContext): Noun<AuditStore> {
+export function createAudit(context: LineContext): Noun<AuditStore> {
   const { withoutErased } = context
   const { announce, insert, selected } = createAuditLines(context)
   /** The filters that no index serves, and the one for a message. */

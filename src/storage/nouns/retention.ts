@@ -4,9 +4,11 @@ import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import type { NewAuditLine } from '../audit.ts'
 import type { ClockTrust, KnownClock } from '../clock-trust.ts'
 import { dayMs, liveMs } from '../retention.ts'
 import { type Dialect, type Routine, type Runner, readAll, readFirst, write } from '../routine.ts'
+import { createAudit, type LineContext } from './audit.ts'
 import { perMessage } from './events.ts'
 
 /** Rows per step, which is a transaction of its own: a writer waits for tens of milliseconds at most. */
@@ -265,6 +267,14 @@ function* warnSenders({ log }: PruneParts, end: number, { warned }: RetentionRul
     warned.add(entry)
     log.warn('retention removes unsent messages from the history; they stay in the outbox', { ...found })
   }
+}
+
+/** @returns `StoreMaintenance.noteRetention` */
+export function* noteRetention(context: LineContext, store: Sql, line: NewAuditLine): Routine<void> {
+  const { retention } = (yield* readFirst<{ retention?: string }>(sql`SELECT retention FROM ${store}`))!
+  if (retention === line.subject) return
+  if (retention !== undefined) yield* createAudit(context).verbs.add(line)
+  yield* write(sql`UPDATE ${store} SET retention = ${line.subject}`)
 }
 
 /**

@@ -25,6 +25,10 @@ export interface StandingStill {
   topics: number
 }
 
+/** What a line of the audit log says of it, in the words of `--json`. */
+export const describeStill = ({ keys, sends, webhooks }: StandingStill): string =>
+  `waiting_sends=${sends} paused_webhooks=${webhooks} revoked_keys=${keys}`
+
 /** @throws SvcError `invalid_arguments` for a row that names a file as svc does not */
 export function* rejectForeignRows(engine: StoreTable['only']): Routine<void> {
   for (const table of storeTables) {

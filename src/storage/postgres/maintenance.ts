@@ -1,14 +1,15 @@
 /** The state of the engine, and where its log ends for retention. */
 import { SvcError } from '../../model/error.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
-import { noteClock } from '../nouns/retention.ts'
+import type { NewAuditLine } from '../audit.ts'
+import { noteClock, noteRetention } from '../nouns/retention.ts'
 import { type Routine, readAll, readFirst } from '../routine.ts'
 import type { StoreMaintenance } from '../store.ts'
 import { drive } from './drive.ts'
 import { connectionHint } from './errors.ts'
 import { type EngineContext, PgPart } from './part.ts'
 import { faultError, findFaults } from './requirements.ts'
-import { postgresDialect } from './routines.ts'
+import { createNounContext, createRunner, postgresDialect } from './routines.ts'
 
 export const storeTable = constantSql('meta')
 /** Longest wait of `checkWritable`: `svc health` waits 2 s for everything. */
@@ -24,6 +25,11 @@ export class PgMaintenance extends PgPart implements StoreMaintenance {
     super(context)
     this.prune = prune
     this.removeOld = removeOld
+  }
+
+  async noteRetention(line: NewAuditLine): Promise<void> {
+    const nouns = createNounContext(this)
+    await createRunner(this.db)('write', () => noteRetention(nouns, storeTable, line))
   }
 
   async noteClock(): Promise<void> {

@@ -10,22 +10,27 @@ import { silentLog } from '../../platform/log.ts'
 import type { PgConnection, PgOptions } from '../../platform/postgres.ts'
 import { createKeyRing, sealedWith } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
+import type { NewAuditLine } from '../audit.ts'
 import type { SecretChange } from '../sealed-places.ts'
 import { changeSecrets, type StoreTable, storeTables } from '../table-list.ts'
 import { answerMs, PgDatabase } from './database.ts'
 import { storeErrorOf } from './errors.ts'
 import { type KeyState, migrate } from './migrate.ts'
+import { addAuditLine } from './routines.ts'
 
 export interface RotateOptions {
   url: PgOptions['url']
   oldSecret: string
   newSecret: string
   clock: Clock
+  /** Line of the audit log, without a subject. */
+  line?: NewAuditLine
 }
 
 const tables = storeTables.filter(({ only, secrets }) => secrets && only !== 'sqlite')
 /** Tables that are not numbered, with the column that is their key. */
 const textKeys: Readonly<Record<string, string>> = {
+  access_key: 'id',
   account: 'name_key',
   login_flow: 'name_key',
   webhook: 'id',
@@ -43,6 +48,7 @@ const askEveryMs = 250
  */
 export async function rotateKey({
   clock,
+  line,
   newSecret,
   oldSecret,
   url,
@@ -67,7 +73,8 @@ export async function rotateKey({
       found = 0
       for (const table of tables) found += await resealTable(connection, table, from, change)
     }
-    await connection.run(sql`UPDATE meta SET old_key = NULL WHERE old_key = ${from}`)
+    const changed = await connection.run(sql`UPDATE meta SET old_key = NULL WHERE old_key = ${from}`)
+    if (line && changed > 0) await addAuditLine(db, { ...line, subject: to })
     return { old_key_id: from, key_id: to, values }
   } catch (error) {
     throw storeErrorOf(error, db.address)

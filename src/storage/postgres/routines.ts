@@ -1,5 +1,8 @@
 /** What nouns need of PostgreSQL, and how their verbs run: a lost attempt is repeated. */
+import type { Clock } from '../../platform/clock.ts'
 import { constantSql, noSql, sql } from '../../platform/sql.ts'
+import type { NewAuditLine } from '../audit.ts'
+import { createAudit, type LineContext } from '../nouns/audit.ts'
 import { placesKept } from '../nouns/events.ts'
 import { erasedUserError } from '../people.ts'
 import {
@@ -48,10 +51,29 @@ const keyChanges: KeyChanges = {
   revision: constantSql('(SELECT greatest((SELECT max(revision) + 1 FROM access_key), revision) FROM head)'),
 }
 
+/** @param clock has the time of what is added */
+const createLineContext = (clock: Pick<Clock, 'now'>): LineContext => ({
+  dialect: postgresDialect,
+  // A trigger does that.
+  withoutErased: text => text,
+  keyName: column => keyNameOf(constantSql(column)),
+  addEvent: (
+    { session, type },
+    data,
+    from = sql`(SELECT 1) AS one`,
+  ) => sql`SELECT add_events(jsonb_build_array(
+    jsonb_build_object('type', ${type}::text, 'at', ${clock.now()}::bigint, 'session', ${session}::text,
+      'data', ${data}::text)), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`,
+})
+
+/** Adds a line to the audit log, for a process that is no node of the store. */
+export const addAuditLine = (db: PgDatabase, line: NewAuditLine): Promise<number> =>
+  createRunner(db)('write', () => createAudit(createLineContext({ now: () => line.at })).verbs.add(line))
+
 export const createNounContext = (context: EngineContext): NounContext => ({
+  ...createLineContext(context.clock),
   clock: context.clock,
   sealer: context.sealer,
-  dialect: postgresDialect,
   claims: {
     owner: context.db.node,
     dead: table => constantSql(`NOT lives(${table}.owner)`),
@@ -70,16 +92,6 @@ export const createNounContext = (context: EngineContext): NounContext => ({
     )
     return rows.map(({ one }) => one)
   },
-  // A trigger does that.
-  withoutErased: text => text,
-  keyName: column => keyNameOf(constantSql(column)),
-  addEvent: (
-    { session, type },
-    data,
-    from = sql`(SELECT 1) AS one`,
-  ) => sql`SELECT add_events(jsonb_build_array(
-    jsonb_build_object('type', ${type}::text, 'at', ${context.clock.now()}::bigint, 'session', ${session}::text,
-      'data', ${data}::text)), ${type === 'audit.line' ? placesKept : 0}) FROM ${from}`,
   keyChanges,
   *changeEntries(which, decide) {
     const lanes = new PgLanes(context)

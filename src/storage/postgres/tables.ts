@@ -70,7 +70,9 @@ export const tables = `${shared}
     copying text,
     -- When a node ran last, by its clock; how long svc has to run until the clock is trusted.
     clock_seen bigint,
-    clock_doubt_ms bigint NOT NULL DEFAULT 0
+    clock_doubt_ms bigint NOT NULL DEFAULT 0,
+    -- How long the process that removed last keeps what.
+    retention text
   );
   INSERT INTO meta (form, min_reader, store_id, hash_key) VALUES
     (0, ${unreleasedForms + 1}, substr(md5(gen_random_uuid()::text), 1, 10), md5(gen_random_uuid()::text) || md5(gen_random_uuid()::text));

@@ -7,9 +7,11 @@ import { createDurably, errorCodeOf, fileExists, removeQuietly } from '../../pla
 import { openLock } from '../../platform/lock.ts'
 import { type Database, findDatabaseError, openDatabase, readSchemaVersion } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import type { NewAuditLine } from '../audit.ts'
 import { isUnreleased } from '../unreleased.ts'
 import { rejectClosed } from './closed-mark.ts'
 import { migrate, rejectOtherForm } from './migrations.ts'
+import { addAuditLine } from './routines.ts'
 
 /** How long to wait for a process that looks at the directory for a moment. */
 const patienceMs = 1000
@@ -38,10 +40,11 @@ export async function openExclusively(dir: string): Promise<ExclusiveDirectory> 
 /**
  * Sets the messages.db of a version before the first release aside, and leaves an empty one. Logins and contexts stay.
  *
+ * @param line of the audit log of the new store, without a subject
  * @returns where it is now
  * @throws SvcError `store_unavailable`; `not_found` without a store; `invalid_arguments` for any other one
  */
-export async function setStoreAside(dir: string): Promise<string> {
+export async function setStoreAside(dir: string, line: NewAuditLine): Promise<string> {
   const path = join(dir, dataFiles.store)
   if (!(await fileExists(path))) throw new SvcError('not_found', `there is no ${dataFiles.store} in ${dir}`)
   await rejectClosed(dir)
@@ -57,6 +60,9 @@ export async function setStoreAside(dir: string): Promise<string> {
   await closeAlone(await openStoreAlone(dir, path), path)
   await rename(path, aside)
   await createDurably(path, '')
+  const db = await openStoreAlone(dir, path, migrate)
+  addAuditLine(db, { ...line, subject: aside })
+  await closeAlone(db, path)
   return aside
 }
 

@@ -7,16 +7,26 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
-import { fileExists, readBytes, returnIfAbsent, statOf, sweep, writeDurably } from '../../platform/files.ts'
+import {
+  createDurably,
+  fileExists,
+  readBytes,
+  returnIfAbsent,
+  statOf,
+  sweep,
+  writeDurably,
+} from '../../platform/files.ts'
 import { formatBytes } from '../../platform/format.ts'
 import { freeBytes } from '../../platform/free-space.ts'
 import type { JsonObject } from '../../platform/json-file.ts'
 import { type Sealer, sealedWith } from '../../platform/sealing.ts'
 import { reasonOf } from '../../platform/system-error.ts'
+import type { NewAuditLine } from '../audit.ts'
 import { mapContexts, mapSecretFile, mapToken, type SecretChange } from '../sealed-places.ts'
 import { sessionFolders, setAsideName } from './directory-claim.ts'
 import { openExclusively, rejectDamaged } from './exclusive.ts'
 import { replaceStore, resealRows } from './reseal-store.ts'
+import { addAuditLine } from './routines.ts'
 import { type KeyId, readSecretState, type SecretState, writeSecretState } from './secret-state.ts'
 import { toJsonText } from './state/token-file.ts'
 
@@ -39,6 +49,7 @@ const leftover = /\.[0-9a-f]{12}\.tmp(-(journal|wal|shm))?$/
  * Rewrites every secret of the directory: in files, rows, free pages and the WAL.
  *
  * @param readKeys called when the work can begin, with the state; it may create the new key
+ * @param line of the audit log, without a subject
  * @param onStep called after each part
  * @returns false if everything has the new key already
  * @throws SvcError `store_unavailable` if another process uses the directory, the disk has no room, or a secret
@@ -49,7 +60,9 @@ export async function reseal(
   dir: string,
   readKeys: (state: SecretState | undefined) => Promise<KeyChange>,
   onStep: (step: ResealStep) => void = () => {},
+  line?: NewAuditLine,
 ): Promise<boolean> {
+  if (line) await createDurably(join(dir, dataFiles.store), '')
   await using directory = await openExclusively(dir)
   const { db } = directory
   // A damaged state is written again. The check below finds secrets with another key.
@@ -70,6 +83,7 @@ export async function reseal(
   onStep('begun')
   try {
     await rewrite(createChange(keys), onStep)
+    if (db && line) addAuditLine(db, { ...line, subject: to ?? from ?? '' })
     if (db) await replaceStore(db, join(dir, dataFiles.store))
     onStep('store')
     await writeSecretState(dir, { key: to })

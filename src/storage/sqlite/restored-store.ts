@@ -5,8 +5,9 @@ import { silentLog } from '../../platform/log.ts'
 import { untouched } from '../../platform/sealing.ts'
 import { type Database, openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import type { NewAuditLine } from '../audit.ts'
 import { ClockTrust } from '../clock-trust.ts'
-import { rejectForeignRows, type StandingStill, standStill } from '../nouns/stand-still.ts'
+import { describeStill, rejectForeignRows, type StandingStill, standStill } from '../nouns/stand-still.ts'
 import { storeTables } from '../table-list.ts'
 import { ProcessOwner } from './engine-part.ts'
 import { SqliteOutboxEntries } from './entries.ts'
@@ -15,17 +16,18 @@ import { SqliteMessages } from './messages.ts'
 import { migrate } from './migrations.ts'
 import { SqliteOutbox } from './outbox.ts'
 import { SqliteOutboxPlans } from './outbox-plans.ts'
-import { createNounContext, drive } from './routines.ts'
+import { addAuditLine, createNounContext, drive } from './routines.ts'
 
 /**
  * Lets queued sends wait for a person's approval, pauses webhooks, revokes keys, and clears what belonged to
  * processes of the original. Sends that were under way get the status that they have after a crash.
  *
  * @param keepKeys whether keys stay valid
+ * @param line of the audit log, without the rest of its subject
  */
 export async function prepareRestoredStore(
   path: string,
-  { clock, keepKeys }: { clock: Clock; keepKeys: boolean },
+  { clock, keepKeys, line }: { clock: Clock; keepKeys: boolean; line?: NewAuditLine | undefined },
 ): Promise<StandingStill> {
   const db = await openDatabase(path)
   try {
@@ -38,7 +40,9 @@ export async function prepareRestoredStore(
       const ground = groundOf(db, clock)
       drive(db, rejectForeignRows('sqlite'))
       clearOwners(db)
-      return letStandStill(ground, keepKeys)
+      const still = letStandStill(ground, keepKeys)
+      if (line) addAuditLine(db, { ...line, subject: `${line.subject} ${describeStill(still)}` })
+      return still
     })
   } catch (error) {
     throw storeErrorOf(error, 'messages.db cannot be restored')

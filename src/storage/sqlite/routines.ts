@@ -1,6 +1,9 @@
 /** Drives routines on SQLite: within one call. */
+import type { Clock } from '../../platform/clock.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { Database, Row } from '../../platform/sqlite.ts'
+import type { NewAuditLine } from '../audit.ts'
+import { createAudit, type LineContext } from '../nouns/audit.ts'
 import { type NounContext, type Routine, readAll } from '../routine.ts'
 import { sqliteDialect } from './dialect.ts'
 import type { SqliteContext } from './engine-part.ts'
@@ -11,13 +14,25 @@ import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
 export { sqliteDialect } from './dialect.ts'
 
+/** @param clock has the time of what is added */
+const createLineContext = (db: Database, clock: Pick<Clock, 'now'>): LineContext => ({
+  dialect: sqliteDialect,
+  withoutErased: text => withoutErased(db, text),
+  keyName: column => constantSql(keyNameOf(column)),
+  addEvent: (event, data, from = sql`(SELECT 1)`) => insertEvent({ ...event, at: clock.now() }, data, from),
+})
+
+/** Adds a line to the audit log of a store that only this process has open. */
+export const addAuditLine = (db: Database, line: NewAuditLine): number =>
+  drive(db, createAudit(createLineContext(db, { now: () => line.at })).verbs.add(line))
+
 export const createNounContext = (
   { db, clock, messages, owner, sealer }: SqliteContext,
   plans: SqliteOutboxPlans,
 ): NounContext => ({
+  ...createLineContext(db, clock),
   clock,
   sealer,
-  dialect: sqliteDialect,
   claims: {
     owner: owner.name,
     dead: () => constantSql('NULL'),
@@ -37,9 +52,6 @@ export const createNounContext = (
   *erasedOf(users) {
     return users.filter(user => findErased(db, user) !== undefined)
   },
-  withoutErased: text => withoutErased(db, text),
-  keyName: column => constantSql(keyNameOf(column)),
-  addEvent: (event, data, from = sql`(SELECT 1)`) => insertEvent({ ...event, at: clock.now() }, data, from),
   keyChanges: {
     row: noSql,
     begin: [],

@@ -26,7 +26,14 @@ import { openKeys } from '../nouns/keys.ts'
 import { openLogins } from '../nouns/logins.ts'
 import { createRemoveOld } from '../nouns/old-rows.ts'
 import { openPeople } from '../nouns/people.ts'
-import { createPrune, inSteps, noteClock, type Retention, readClock } from '../nouns/retention.ts'
+import {
+  createPrune,
+  inSteps,
+  noteClock,
+  noteRetention,
+  type Retention,
+  readClock,
+} from '../nouns/retention.ts'
 import { createScans, type Scans } from '../nouns/scans.ts'
 import { createSignIns } from '../nouns/sign-ins.ts'
 import { openTopics } from '../nouns/topics.ts'
@@ -158,6 +165,8 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
     maintenance: {
       checkWritable: async () => work.checkWritable(),
       isClockTrusted: async () => clockTrust.isTrusted,
+      noteRetention: line =>
+        run('light', () => noteRetention(createNounContext(context, plans), storeTable, line)),
       noteClock: () => run('relaxed', () => noteClock(clockTrust, sqliteDialect, storeTable)),
       prune,
       removeOld: createRemoveOld({ dialect: sqliteDialect }, run),

@@ -77,7 +77,8 @@ const events = `
     erasures INTEGER NOT NULL DEFAULT 0,
     events_removed INTEGER NOT NULL DEFAULT 0,
     clock_seen INTEGER,
-    clock_doubt_ms INTEGER NOT NULL DEFAULT 0
+    clock_doubt_ms INTEGER NOT NULL DEFAULT 0,
+    retention TEXT
   );
   INSERT INTO store_id (id, hash_key) VALUES (lower(hex(randomblob(5))), lower(hex(randomblob(32))));
 

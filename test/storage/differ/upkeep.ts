@@ -43,6 +43,19 @@ const maintenance = {
     ({ store, clock }, { kind }) => store.maintenance.removeOld(kind, clock.at, ['kept']),
     4,
   ),
+  noteRetention: verb(
+    { subject: fc.constantFrom('days=1', 'days=2') },
+    async ({ clock, store }, { subject }) => {
+      await store.maintenance.noteRetention({
+        at: clock.at,
+        principal: 'owner',
+        operation: 'set_retention',
+        outcome: 'done',
+        subject,
+      })
+      return (await store.audit.list({ limit: 5 })).map(({ operation, subject }) => `${operation} ${subject}`)
+    },
+  ),
   noteClock: verb({}, ({ store }) => store.maintenance.noteClock()),
   shrink: verb({}, ({ store }) => store.maintenance.shrink()),
   isClockTrusted: verb({}, ({ store }) => store.maintenance.isClockTrusted()),
