@@ -96,6 +96,8 @@ export interface Subject {
   /** '' if the line does not say it. */
   name: string
   account?: string
+  /** The person, by id, or by the hash of an erased one. */
+  user?: string
   /** Where it is in the panel, if the caller may see it. */
   href?: string | undefined
   isChat?: boolean
@@ -134,12 +136,13 @@ function personOf(subject: string): Subject {
   const at = words.findIndex(word => /.@.|^user:/.test(word))
   if (at < 0) return { name: subject }
   const id = words[at]!
-  if (id.startsWith('user:')) return { name: t('audit.erased') }
+  if (id.startsWith('user:')) return { name: t('audit.erased'), user: id }
   const account = words.slice(at + 1).join(' ') || words.slice(0, at).join(' ')
   const isChat = (conversationOf(account, id) ?? userOf(account, id)) !== undefined
   return {
     name: nameOf(account, id) ?? shortOf(id),
     account,
+    user: id,
     isChat,
     href: isChat ? hrefOf({ session: account, userId: id }) : undefined,
   }

@@ -56,7 +56,6 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
     [t('audit.subject'), subject],
     [t('audit.outcome'), outcome],
     [t('audit.address'), address],
-    [t('audit.request'), request_id],
   ] as const
   return (
     <Sheet
@@ -71,6 +70,11 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
               {t('audit.life')}
             </Link>
           ))}
+          {about.user !== undefined && (
+            <Link class="button" href={`/audit?${new URLSearchParams({ user: about.user })}`}>
+              {t('audit.all_of_person')}
+            </Link>
+          )}
           {about.isChat && (
             <Link class="button" href={about.href ?? ''}>
               {t('audit.open_chat')}
@@ -103,6 +107,15 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
                 </code>
               </Fact>
             ),
+        )}
+        {request_id !== undefined && (
+          <Fact label={t('audit.request')}>
+            <Link href={`/audit?${new URLSearchParams({ request: request_id })}`}>
+              <code class="foreign" dir="ltr">
+                {request_id}
+              </code>
+            </Link>
+          </Fact>
         )}
         {count !== undefined && <Fact label={t('audit.calls')}>{t('audit.times', { count })}</Fact>}
       </dl>

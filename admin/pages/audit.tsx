@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { keys, loadKeys } from '../access/keys.ts'
 import { call, type Input } from '../api.ts'
-import { deedOptions, type Line } from '../audit/deeds.ts'
+import { deedOptions, type Line, subjectOf } from '../audit/deeds.ts'
 import { AuditDetail, AuditRow } from '../audit/line.tsx'
 import { type TextKey, t } from '../i18n.ts'
 import { sessions } from '../live.ts'
@@ -36,7 +36,7 @@ const outcomes: Readonly<Record<NonNullable<Input<'list_audit'>['outcome']>, Tex
 
 /**
  * The filters in the URL. `who` is a principal; that of a key stands for all calls with the key. Pages lead here with a
- * `message`, a row id.
+ * `message`, a row id; a line leads to all lines of its `user` or `request`, by their ids.
  */
 function useFilters() {
   const filters = {
@@ -46,6 +46,8 @@ function useFilters() {
     hours: useParam('hours'),
     account: useParam('account'),
     message: useParam('message'),
+    user: useParam('user'),
+    request: useParam('request'),
   }
   return { ...filters, isSet: Object.values(filters).some(value => value !== '') }
 }
@@ -96,7 +98,7 @@ export function Audit() {
 }
 
 function Chips({
-  filters: { who, what, outcome, hours, account, message },
+  filters: { who, what, outcome, hours, account, message, user, request },
   lines,
 }: {
   filters: Filters
@@ -131,6 +133,11 @@ function Chips({
         (sessions.value ?? []).map(({ name }) => [name, name] as const),
       )}
       {message !== '' && chip('message', message, 'audit.message', [[message, message]])}
+      {request !== '' && chip('request', request, 'audit.request', [[request, request]])}
+      {user !== '' &&
+        chip('user', user, 'search.person', [
+          [user, lines.map(subjectOf).find(about => about.user === user)?.name ?? user],
+        ])}
     </>
   )
 }
@@ -151,7 +158,16 @@ function callersOf(lines: readonly Line[]): Map<string, string> {
   return known
 }
 
-function queryOf({ who, what, outcome, hours, account, message }: Filters): Input<'list_audit'> {
+function queryOf({
+  who,
+  what,
+  outcome,
+  hours,
+  account,
+  message,
+  user,
+  request,
+}: Filters): Input<'list_audit'> {
   const [kind, key] = who.split(':')
   const isKey = kind === 'key' && key !== undefined
   return {
@@ -162,6 +178,8 @@ function queryOf({ who, what, outcome, hours, account, message }: Filters): Inpu
     ...(Number(hours) > 0 && { since: Math.round(timeNow() - Number(hours) * hourMs) }),
     ...(account !== '' && { session: account }),
     ...(Number(message) > 0 && { message: Number(message) }),
+    ...(user !== '' && { user }),
+    ...(request !== '' && { request }),
     limit: pageSize,
   }
 }

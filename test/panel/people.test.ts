@@ -3,6 +3,10 @@ import { describe, expect, test } from 'bun:test'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
+import { createDirectCall } from '../../src/model/call.ts'
+import { invoke } from '../../src/operations/gate.ts'
+import { nameUser } from '../../src/operations/users.ts'
+import { silentLog } from '../../src/platform/log.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { folderOfTest } from '../support/folder.ts'
@@ -143,6 +147,41 @@ describe.skipIf(!hasBrowser)('the data of people', () => {
     for (const known of [mum, 'Mum', 'dinner']) expect(await page.content()).not.toContain(known)
     expect(panel.complaints).toEqual([])
   })
+
+  test.each(['en', 'zh'])(
+    'the audit log leads from a line to all of its contact and of its request, by keyboard: %s',
+    async language => {
+      await using panel = await withPanel()
+      const [mum, other] = await withPeople(panel)
+      const name = (user_id: string, name: string, requestId: string) =>
+        invoke(nameUser, panel.gateway, { user_id, name }, { ...createDirectCall(), requestId }, silentLog)
+      await name(mum, 'Mum', 'r-1')
+      await name(mum, 'Ma', 'r-2')
+      await name(other, 'Bob', 'r-2')
+      const t = wordsOf(language)
+      const page = await panel.open({ path: '/audit', locale: language })
+      const lines = page.getByRole('list', { name: t('nav.audit') }).getByRole('listitem')
+      const shown = async (count: number) =>
+        await panel.until(`${count} lines`, async () => (await lines.count()) === count)
+      await shown(3)
+      const clear = (label: Parameters<typeof t>[0]) =>
+        page.getByRole('button', { name: t('filter.clear', { label: t(label) }) })
+      for (const [link, param, label] of [
+        [t('audit.all_of_person'), 'user', 'search.person'],
+        ['r-2', 'request', 'audit.request'],
+      ] as const) {
+        await lines.nth(1).getByRole('link').first().press('Enter')
+        await dialogOf(page).getByRole('link', { name: link }).press('Enter')
+        await page.waitForURL(url => url.searchParams.has(param))
+        await shown(2)
+        await clear(label).waitFor()
+        await expectFit(page, `the audit log by ${param}`)
+        await clear(label).press('Enter')
+        await shown(3)
+      }
+      expect(panel.complaints).toEqual([])
+    },
+  )
 
   test('a viewer sees neither export nor erasing nor backups', async () => {
     await using panel = await withPanel({ token: 'correct-horse-battery-staple' })
