@@ -95,7 +95,7 @@ onEach((it, open) => {
       expect(turn).toMatchObject({
         ...stored,
         source: 'message',
-        messages: [1, 2, 3],
+        messages: [1, 2, 3].map(t.id),
         created_at: t.clock.at,
       })
       const other = await agents.addTurn({
@@ -121,8 +121,8 @@ onEach((it, open) => {
       expect(await again(second)).toEqual(turn)
       expect(await again(second, third)).toEqual(turn)
       await insert(t, [message('news', { from_user: 'u' })])
-      expect((await again(third, 4)).messages).toEqual([4])
-      expect((await again(4)).id).not.toBe(turn.id)
+      expect((await again(third, t.id(4))).messages).toEqual([t.id(4)])
+      expect((await again(t.id(4))).id).not.toBe(turn.id)
       expect(await agents.listTurns({ limit: 9 })).toHaveLength(2)
       // Each agent has turns of its own, and turns without messages are never the same.
       expect((await again(first)).id).toBe(turn.id)
@@ -503,7 +503,7 @@ onEach((it, open) => {
       await t.store.maintenance.prune()
       const { messages } = turn
       expect(await byId(t.store, messages[0]!)).toBeUndefined()
-      expect([...(await t.store.agents.readAsked([...messages, 2])).keys()]).toEqual([2])
+      expect([...(await t.store.agents.readAsked([...messages, t.id(2)])).keys()]).toEqual([t.id(2)])
       expect(await t.store.agents.addTurn({ ...key(), source: 'message', messages })).toEqual(turn)
       expect(await t.store.agents.listTurns({ limit: 9 })).toHaveLength(2)
     })

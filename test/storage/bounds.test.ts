@@ -19,7 +19,7 @@ import {
   type Values,
 } from './rows.ts'
 import { removeSends } from './sends.ts'
-import { insert, message, type Opened } from './support.ts'
+import { insert, message, nthOf, type Opened } from './support.ts'
 
 type Bound = StoreTable['bound']
 const day = 24 * 3_600_000
@@ -183,9 +183,9 @@ onEach((_it, openStore) => {
   test('messages go by age and by number', async () => {
     await using t = await openStore({ maxAgeDays: 30, maxCount: 3 })
     await insert(t, [message('ancient'), message('older'), message('a'), message('b'), message('new')])
-    await t.query(sql`UPDATE message SET stored_at = ${t.clock.now() - 31 * day} WHERE id <= 3`)
+    await t.query(sql`UPDATE message SET stored_at = ${t.clock.now() - 31 * day} WHERE id <= ${t.id(3)}`)
     await t.store.maintenance.prune()
-    expect((await rowsOf(t, 'message')).map(({ id }) => Number(id))).toEqual([4, 5])
+    expect((await rowsOf(t, 'message')).map(({ id }) => nthOf(Number(id)))).toEqual([4, 5])
   })
 
   describe('events', () => {

@@ -7,9 +7,9 @@ import type { ConsumerClaim, Store } from '../../src/storage/store.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { onEach } from './engines.ts'
-import { insert, message, outgoing, type Running, rename, sending } from './support.ts'
+import { insert, message, nthOf, outgoing, type Running, rename, sending } from './support.ts'
 
-const ids = (claim: ConsumerClaim | undefined) => claim?.rows.map(row => row.id) ?? []
+const ids = (claim: ConsumerClaim | undefined) => claim?.rows.map(row => nthOf(row.id)) ?? []
 const add = async (t: Running, count: number, session = 's') =>
   await insert(
     t,
@@ -47,8 +47,8 @@ onEach((it, openStore) => {
     const { consumers } = t.store
     await add(t, 3)
     for (const name of ['aside', 'default']) {
-      await consumers.register(name, { after: 1 })
-      await consumers.register(name, { after: 3 })
+      await consumers.register(name, { after: t.id(1) })
+      await consumers.register(name, { after: t.id(3) })
       expect(ids(await consumers.claim(name, { limit: 10 }))).toEqual([2, 3])
     }
   })
@@ -151,7 +151,7 @@ onEach((it, openStore) => {
     await t.store.consumers.nack(first.lease)
     expect(await t.store.backlog.findConsumersToRedeliver()).toEqual(new Set(['default']))
     const again = (await t.store.consumers.claim('default', { limit: 1 }))!
-    expect([...again.redelivered]).toEqual([1])
+    expect([...again.redelivered].map(nthOf)).toEqual([1])
     // The lease of which one row was taken is still the first one's for the other.
     await t.store.consumers.ack(first.lease)
     expect(await t.store.backlog.findConsumersToRedeliver()).toEqual(new Set())
@@ -165,18 +165,18 @@ onEach((it, openStore) => {
   it('returned rows of a claim are redelivered before newer ones, marked only if they were delivered before', async t => {
     await add(t, 6)
     const first = (await t.store.consumers.claim('default', { limit: 4 }))!
-    await t.store.consumers.giveBack(first, 3)
+    await t.store.consumers.giveBack(first, t.id(3))
     expect([...(await t.store.backlog.findConsumersToRedeliver())]).toEqual(['default'])
     expect(await t.store.backlog.countWaiting('default', { limit: 9 })).toBe(4)
     await t.store.consumers.nack(first.lease)
     const again = (await t.store.consumers.claim('default', { limit: 9 }))!
     expect(ids(again)).toEqual([1, 2, 3, 4])
-    expect([...again.redelivered].sort()).toEqual([1, 2])
-    await t.store.consumers.giveBack(again, 2)
+    expect([...again.redelivered].map(nthOf).sort()).toEqual([1, 2])
+    await t.store.consumers.giveBack(again, t.id(2))
     await t.store.consumers.ack(again.lease)
     const third = (await t.store.consumers.claim('default', { limit: 9 }))!
     expect(ids(third)).toEqual([2, 3, 4])
-    expect([...third.redelivered]).toEqual([2])
+    expect([...third.redelivered].map(nthOf)).toEqual([2])
     await t.store.consumers.giveBack(third, 0)
     // Nothing of it is left to be confirmed.
     await t.store.consumers.ack(third.lease)
@@ -203,8 +203,8 @@ onEach((it, openStore) => {
     expect(await t.store.backlog.countWaiting('default', { limit: 9 })).toBe(1)
     expect(await take(9, true)).toEqual([[3], false])
     const last = (await t.store.consumers.claim('default', { limit: 9 }))!
-    expect([ids(last), [...last.redelivered]]).toEqual([[3], [3]])
-    await t.store.consumers.giveBack(last, 3)
+    expect([ids(last), [...last.redelivered].map(nthOf)]).toEqual([[3], [3]])
+    await t.store.consumers.giveBack(last, t.id(3))
     expect(await take(9, true)).toEqual([[3], false])
     expect(await take(9, true)).toEqual([[3], true])
     expect(await t.store.consumers.claim('default', { limit: 9 })).toBeUndefined()
@@ -250,8 +250,8 @@ onEach((it, openStore) => {
     expect(await lags(1)).toEqual(new Map([['default', 4]]))
     await t.store.consumers.claim('default', { limit: 9 })
     await t.store.acknowledgements.readAfter('late', 0, { limit: 1 })
-    await t.store.acknowledgements.markHandedOut('late', 4)
-    await t.store.acknowledgements.readAfter('late', 4, { limit: 1 })
+    await t.store.acknowledgements.markHandedOut('late', t.id(4))
+    await t.store.acknowledgements.readAfter('late', t.id(4), { limit: 1 })
     expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
   })
 
@@ -267,7 +267,7 @@ onEach((it, openStore) => {
     expect((await backlog.listLags(9)).map(({ consumer }) => consumer)).toEqual(['other'])
     // What was under way then does nothing any more.
     await consumers.nack(lease)
-    await acknowledgements.markHandedOut('acks', 3)
+    await acknowledgements.markHandedOut('acks', t.id(3))
     await add(t, 1)
     expect(ids(await consumers.claim('default', { limit: 9 }))).toEqual([1, 2, 3, 4])
     expect((await acknowledgements.readAfter('acks', 0, { limit: 9 })).rows).toEqual([])
@@ -419,7 +419,7 @@ onEach((it, openStore) => {
       const { rows, redelivered } = await store.acknowledgements.readAfter(consumer, ack, wanted)
       const last = rows.at(-1)
       if (last) await store.acknowledgements.markHandedOut(consumer, last.id, session)
-      return rows.map(({ id }) => (redelivered.has(id) ? -id : id))
+      return rows.map(({ id }) => (redelivered.has(id) ? -nthOf(id) : nthOf(id)))
     }
 
     it('gets unacknowledged rows again, marked, and nothing else moves it', async t => {
@@ -427,14 +427,14 @@ onEach((it, openStore) => {
       expect(await next(t.store, 'default', 0)).toEqual([1, 2, 3])
       expect(await next(t.store, 'default', 0)).toEqual([-1, -2, -3])
       await add(t, 1)
-      expect(await next(t.store, 'default', 2)).toEqual([-3, 4])
+      expect(await next(t.store, 'default', t.id(2))).toEqual([-3, 4])
       await t.reopen()
       t.clock.at += 60_000
       await using other = await t.second()
       expect(await next(other.store, 'default', 0)).toEqual([-3, -4])
-      expect(await next(t.store, 'default', 4)).toEqual([])
+      expect(await next(t.store, 'default', t.id(4))).toEqual([])
       // What came before is dealt with, whoever says less now.
-      expect(await next(other.store, 'default', 1)).toEqual([])
+      expect(await next(other.store, 'default', t.id(1))).toEqual([])
     })
 
     it('starts at the end of the log with a new name, and continues at its position with a known one', async t => {
@@ -453,16 +453,16 @@ onEach((it, openStore) => {
       await add(t, 3)
       const beyond = (ack: number) =>
         refused(t.store.acknowledgements.readAfter('default', ack, { limit: 1 }))
-      await beyond(1)
+      await beyond(t.id(1))
       // It was refused, so the consumer is as it was.
       expect(ids(await t.store.consumers.claim('default', { limit: 1 }))).toEqual([1])
       const { rows } = await t.store.acknowledgements.readAfter('default', 0, { limit: 2 })
-      expect(rows.map(({ id }) => id)).toEqual([1, 2])
+      expect(rows.map(({ id }) => nthOf(id))).toEqual([1, 2])
       // Read, and shown to nobody yet.
-      await beyond(2)
-      await t.store.acknowledgements.markHandedOut('default', 2)
-      await beyond(3)
-      expect(await next(t.store, 'default', 2)).toEqual([3])
+      await beyond(t.id(2))
+      await t.store.acknowledgements.markHandedOut('default', t.id(2))
+      await beyond(t.id(3))
+      expect(await next(t.store, 'default', t.id(2))).toEqual([3])
       await beyond(Number.MAX_SAFE_INTEGER)
     })
 
@@ -480,14 +480,14 @@ onEach((it, openStore) => {
       for (const session of ['a', 'b', 'a', 'b']) await add(t, 1, session)
       expect(await next(t.store, 'default', 0, 'a')).toEqual([1, 3])
       // Row 2 was never handed out.
-      await refused(t.store.acknowledgements.readAfter('default', 3, { limit: 9 }))
-      expect(await next(t.store, 'default', 3, 'A')).toEqual([])
+      await refused(t.store.acknowledgements.readAfter('default', t.id(3), { limit: 9 }))
+      expect(await next(t.store, 'default', t.id(3), 'A')).toEqual([])
       expect(await next(t.store, 'default', 0)).toEqual([2, 4])
-      expect(await next(t.store, 'default', 2, 'b')).toEqual([-4])
+      expect(await next(t.store, 'default', t.id(2), 'b')).toEqual([-4])
       expect(await next(t.store, 'default', 0)).toEqual([-4])
       await rename(t, 'b', 'c')
       expect(await next(t.store, 'default', 0, 'c')).toEqual([-4])
-      expect(await next(t.store, 'default', 4)).toEqual([])
+      expect(await next(t.store, 'default', t.id(4))).toEqual([])
       await add(t, 1, 'a')
       expect(await next(t.store, 'default', 0, 'a')).toEqual([5])
     })
@@ -497,7 +497,7 @@ onEach((it, openStore) => {
     await add(t, 1)
     await t.store.consumers.claim('default', { limit: 1 })
     using watch = stopwatch()
-    await t.store.log.wait(1, 60_000, never())
+    await t.store.log.wait(t.id(1), 60_000, never())
     expect(watch.ms).toBeLessThan(5000)
   })
 
@@ -513,13 +513,13 @@ onEach((it, openStore) => {
       },
     })
     for (let round = 0; round < 30; round++) {
-      const waits = Array.from({ length: 100 }, () => t.store.log.wait(round, 60_000, counted))
+      const waits = Array.from({ length: 100 }, () => t.store.log.wait(t.id(round), 60_000, counted))
       expect(listeners).toBe(100)
       await add(t, 1)
       await Promise.all(waits)
     }
     expect(listeners).toBe(0)
-    const last = t.store.log.wait(30, 60_000, counted)
+    const last = t.store.log.wait(t.id(30), 60_000, counted)
     await t.storage.close()
     await last
     expect(listeners).toBe(0)

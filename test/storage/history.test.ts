@@ -5,7 +5,17 @@ import type { HistoryFilter } from '../../src/storage/messages.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
-import { formsOf, insert, message, type Opened, open, outgoing, type Running, sending } from './support.ts'
+import {
+  formsOf,
+  insert,
+  message,
+  nthOf,
+  type Opened,
+  open,
+  outgoing,
+  type Running,
+  sending,
+} from './support.ts'
 
 const texts = async (store: Store, filter: Partial<HistoryFilter>) =>
   (await store.log.search({ limit: 200, offset: 0, ...filter })).rows.map(row => row.text)
@@ -73,7 +83,10 @@ onEach((it, openStore, share) => {
   it('a time range is found as a range of ids, although times do not follow their order', async t => {
     for (const [nth, timestamp] of [50, 10, 30, 20, 40, 30].entries())
       await insert(t, [message(String(nth), { timestamp })])
-    const range = (since?: number, until?: number) => t.store.log.findRange({ since, until })
+    const range = async (since?: number, until?: number) => {
+      const { low, high } = await t.store.log.findRange({ since, until })
+      return { low: nthOf(low), high: nthOf(high) }
+    }
     expect(await range(20, 40)).toEqual({ low: 3, high: 6 })
     expect(await range(50)).toEqual({ low: 1, high: 1 })
     expect(await range(undefined, 20)).toEqual({ low: 2, high: 2 })

@@ -2,7 +2,7 @@
 import { expect, test } from 'bun:test'
 import type { ImportedMessage } from '../../src/storage/messages.ts'
 import { onEach } from './engines.ts'
-import { byMessageId, insert, message } from './support.ts'
+import { byMessageId, insert, message, nthOf } from './support.ts'
 
 const past = (text: string, more: Partial<ImportedMessage> = {}): ImportedMessage => ({
   ...message(text),
@@ -35,7 +35,11 @@ onEach((it, openStore) => {
     expect(await insert(test, [old], 'work', 'b@im.bot')).toEqual(['duplicate'])
     expect(await store.intake.count()).toBe(4)
     expect(
-      (await store.log.listAfter(0, { limit: 10 })).map(({ id, text, direction }) => [id, text, direction]),
+      (await store.log.listAfter(0, { limit: 10 })).map(({ id, text, direction }) => [
+        nthOf(id),
+        text,
+        direction,
+      ]),
     ).toEqual([
       [1, 'live', 'received'],
       [2, 'old', 'received'],
@@ -53,7 +57,7 @@ onEach((it, openStore) => {
     t.clock.at += 60_000
     expect(await t.store.intake.has([equal(), equal()])).toEqual([false, false])
     expect(await t.store.intake.add([equal(), equal()])).toBe(2)
-    expect(await insert(t, [message('same', more)])).toEqual([4])
+    expect(await insert(t, [message('same', more)])).toEqual([t.id(4)])
   })
 
   it('the same id with another content of another bot is kept beside', async test => {

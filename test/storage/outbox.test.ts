@@ -26,7 +26,7 @@ import {
   removeSends,
   rows,
 } from './sends.ts'
-import { bot, byMessageId, insert, message, open, rename, sending } from './support.ts'
+import { bot, byMessageId, insert, message, nthOf, open, rename, sending } from './support.ts'
 
 onEach((it, openStore) => {
   it('the lane whose first part waits longest comes first', async t => {
@@ -257,12 +257,12 @@ onEach((it, openStore) => {
     ])
     await t.store.outbox.settle(one, { ...accepted, message_id: '77' })
     expect(await byMessageId(t.store, '77')).toMatchObject({ text: 'alpha\n\nbeta', status: 'accepted' })
-    expect((await t.store.log.listAfter(1, { limit: 1 }))[0]).toMatchObject({
+    expect((await t.store.log.listAfter(t.id(1), { limit: 1 }))[0]).toMatchObject({
       status: 'accepted',
       sent_with: '77',
     })
     const find = async (text_contains: string) =>
-      (await t.store.log.search({ text_contains, limit: 9, offset: 0 })).rows.map(row => row.id)
+      (await t.store.log.search({ text_contains, limit: 9, offset: 0 })).rows.map(row => nthOf(row.id))
     expect(await find('alpha')).toEqual([1])
     expect(await find('beta')).toEqual([2, 1])
     expect(await lanes(t.store)).toEqual([])
@@ -438,7 +438,7 @@ onEach((it, openStore) => {
         Array.from({ length: 20 }, () => part('x')),
       )
     expect(await failure(add(t.store, [part('y')]))).toMatchObject({ code: 'quota_exhausted' })
-    expect(await t.store.log.getHead()).toBe(1000)
+    expect(await t.store.log.getHead()).toBe(t.id(1000))
     await add(t.store, [part('y')], { user: 'v' })
   })
 

@@ -4,6 +4,7 @@ import type { SendRules } from '../../src/model/admission.ts'
 import type { BotInfo } from '../../src/model/session.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { Sql } from '../../src/platform/sql.ts'
+import { lastRowId } from '../../src/storage/log-rows.ts'
 import type { ReceivedMessage, SentMessage } from '../../src/storage/messages.ts'
 import type { BegunMessage } from '../../src/storage/outbox.ts'
 import type { Ingested, Storage } from '../../src/storage/storage.ts'
@@ -23,6 +24,8 @@ export interface Opened extends Running, AsyncDisposable {
   readonly clock: Clock & { at: number; off: number }
   /** Log lines so far. */
   readonly lines: string[]
+  /** The id of the nth row of the log or of another table, from 1. Tests name ids by it, so that they hold for high ones too. */
+  id(nth: number): number
   /** Closes and opens it again, as a restarted service does. */
   reopen(): Promise<void>
   /** The log of an empty store goes on after this row id, as after years, and so do the ids of other tables. */
@@ -34,6 +37,12 @@ export interface Opened extends Running, AsyncDisposable {
   /** The same content once more, as another process has it. */
   second(): Promise<Running & AsyncDisposable>
 }
+
+/** As after years: ids are past 2^31, and places of events near 2^53. */
+export const lateId = lastRowId - 1_000_000
+
+/** Which row of its table an id is, from 1: 7 for `t.id(7)`. What is no number stays, such as `duplicate`. */
+export const nthOf = <T>(id: T): T => (typeof id === 'number' && id > lateId ? ((id - lateId) as T) : id)
 
 /** Where an engine keeps what several processes share. */
 export interface Place {

@@ -57,7 +57,9 @@ async function liveOneDay(t: Opened, day: number): Promise<void> {
       Array.from({ length: 100 }, (_, n) => received(day * perDay + from + n)),
     )
   // The helper of the tests stores them at a time of its own.
-  await t.query(sql`UPDATE message SET stored_at = ${now} WHERE stored_at < ${now} AND id > ${day * perDay}`)
+  await t.query(
+    sql`UPDATE message SET stored_at = ${now} WHERE stored_at < ${now} AND id > ${t.id(day * perDay)}`,
+  )
   for (let nth = 0; nth < 20; nth++) {
     await store.audit.add({ at: now, principal: 'owner', operation: 'name_user', outcome: 'done' })
     await store.events.append([{ type: 'session.status', session: `s${nth % 3}`, data: { name: 's' } }])

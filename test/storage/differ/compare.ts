@@ -3,14 +3,13 @@ import { expect } from 'bun:test'
 import fc from 'fast-check'
 import { SvcError } from '../../../src/model/error.ts'
 import type { LoggedEvent } from '../../../src/storage/events.ts'
-import { lastRowId } from '../../../src/storage/log-rows.ts'
 import type { ReceivedMessage } from '../../../src/storage/messages.ts'
 import type { BegunMessage } from '../../../src/storage/outbox.ts'
 import type { Store } from '../../../src/storage/store.ts'
 import { runs } from '../../support/properties.ts'
 import { openPostgres } from '../postgres/support.ts'
 import { openSqlite } from '../sqlite/support.ts'
-import { message, type Opened, type Running, rename } from '../support.ts'
+import { lateId, message, type Opened, type Running, rename } from '../support.ts'
 
 /** One engine under comparison, with what the steps so far noted about it. */
 export interface Side<Notes> extends Opened {
@@ -119,9 +118,6 @@ interface Comparison<Notes> {
 /** How long the shortest sequence that fails is looked for. */
 const shrinkMs = 120_000
 
-/** Row ids go on after it, as in a store that is years old: past 2^31, and places in the event log near 2^53. */
-const lateId = lastRowId - 1_000_000
-
 interface Step {
   readonly verb: string
   readonly args: object
@@ -151,9 +147,9 @@ export async function compare<Notes>({ verbs, steps = 50, ...of }: Comparison<No
   const property = fc.asyncProperty(sequence, async drawn => {
     // Shorter ones are not looked for any longer.
     if (performance.now() - failedAt > shrinkMs) return
-    await using sqlite = await openSqlite(of.limits)
-    await using postgres = await openPostgres(of.limits)
-    for (const side of [sqlite, postgres]) await side.continueAfter(lateId)
+    const limits = { ...of.limits, after: lateId }
+    await using sqlite = await openSqlite(limits)
+    await using postgres = await openPostgres(limits)
     await using others = new AsyncDisposableStack()
     const sideOf = async (opened: Opened): Promise<Side<Notes>> => {
       const other = of.isAlone ? opened : others.use(await opened.second())

@@ -12,17 +12,29 @@ import { type Opened, type Place, testClock } from '../support.ts'
 
 const options = (clock: Clock, log = silentLog) => ({ secret, clock, log, maxAgeDays: 0, maxCount: 0 })
 
-type Limits = { maxAgeDays?: number; maxCount?: number }
+type Limits = { maxAgeDays?: number; maxCount?: number; after?: number }
 
 /** The URL of a database for the role that owns nothing. */
 export const asGuest = (url: string): string => url.replace('//svc:', `//${guest}:`)
 
+async function continueIds(url: string, id: number): Promise<void> {
+  const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })
+  const place = id * placesPerMessage
+  await connection.script([
+    sql`UPDATE svc.head SET last = ${id}, place = ${place}`,
+    sql`UPDATE svc.durable SET upto = ${id}, place = ${place}`,
+    sql`UPDATE svc.indexed SET upto = ${id}`,
+    sql`SELECT setval(format('svc.%I', sequencename)::regclass, ${id}) FROM pg_sequences WHERE schemaname = 'svc'`,
+  ])
+  connection.destroy()
+}
+
 /**
- * A storage on a database of its own; `url` is for the owner. By default the storage has the role that owns nothing.
+ * A storage on a database of its own, whose ids go on after `after`; `url` is for the owner. By default the storage has the role that owns nothing.
  * `isNew` is passed to `newDatabase`.
  */
 export async function openPostgres(
-  limits: Limits = {},
+  { after = 0, ...limits }: Limits = {},
   { isNew = false, isOwner = false } = {},
 ): Promise<Opened & { storage: PgStorage; url: string }> {
   const database = await newDatabase({ isNew })
@@ -32,6 +44,7 @@ export async function openPostgres(
   const log = createLog('DEBUG', line => void lines.push(line))
   const ownUrl = isOwner ? url : asGuest(url)
   const open = (own = log) => openPgStorage({ url: ownUrl, ...options(clock, own), ...limits })
+  if (after > 0) await continueIds(url, after)
   const test: Opened & { storage: PgStorage; url: string } = {
     url,
     clock,
@@ -44,17 +57,10 @@ export async function openPostgres(
       await test.storage.close()
       test.storage = await open()
     },
+    id: nth => after + nth,
     async continueAfter(id) {
       await test.storage.close()
-      const connection = await connectPg({ url, name: 'tests', answerMs: 60_000 })
-      const place = id * placesPerMessage
-      await connection.run(sql`UPDATE svc.head SET last = ${id}, place = ${place}`)
-      await connection.run(sql`UPDATE svc.durable SET upto = ${id}, place = ${place}`)
-      await connection.run(sql`UPDATE svc.indexed SET upto = ${id}`)
-      await connection.all(
-        sql`SELECT setval(format('svc.%I', sequencename)::regclass, ${id}) FROM pg_sequences WHERE schemaname = 'svc'`,
-      )
-      connection.destroy()
+      await continueIds(url, id)
       test.storage = await open()
     },
     async dump() {

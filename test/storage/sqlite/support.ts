@@ -35,8 +35,11 @@ async function inDirectory(options: Options) {
   }
 }
 
-/** A storage on a directory of its own, encrypted if a secret key is given. */
-export async function openSqlite(more: Options = {}, secret?: string): Promise<Opened & InDirectory> {
+/** A storage on a directory of its own, encrypted if a secret key is given; its ids go on after `after`. */
+export async function openSqlite(
+  { after = 0, ...more }: Options & { after?: number } = {},
+  secret?: string,
+): Promise<Opened & InDirectory> {
   const { own, options, remove } = await inDirectory(more)
   const { keyId: key } = secret === undefined ? noSealer : createSealer(secret)
   if (key !== undefined) await writeSecretState(own.dir, { key })
@@ -51,6 +54,7 @@ export async function openSqlite(more: Options = {}, secret?: string): Promise<O
       await test.storage.close()
       test.storage = await open()
     },
+    id: nth => after + nth,
     async continueAfter(id) {
       await test.storage.close()
       const db = await openDatabase(own.path)
@@ -82,6 +86,7 @@ export async function openSqlite(more: Options = {}, secret?: string): Promise<O
       await remove()
     },
   }
+  if (after > 0) await test.continueAfter(after)
   return test
 }
 
