@@ -135,6 +135,7 @@ export class Housekeeping {
       ['turn_retention', 'turns of agents', turnsMs, 'turn', 'question'],
       ['key_retention', 'ended keys', ended, 'key'],
       ['invitation_retention', 'ended invitations', ended, 'invitation'],
+      ['session_retention', 'names of sessions that are gone', ended, 'session'],
     ]
     return all.map(([name, what, keptMs, ...kinds]) => ({
       name,
@@ -188,7 +189,10 @@ export class Housekeeping {
     await this.#work
   }
 
-  /** Removes what is over, step by step. An invitation stays while somebody who joined by it has an account. */
+  /**
+   * Removes what is over, step by step. An invitation stays while somebody who joined by it has an account, and so does the
+   * name of a session.
+   */
   async #removeOld(
     { sessions, upkeep }: HousekeepingPorts,
     keptMs: number,
@@ -196,10 +200,12 @@ export class Housekeeping {
     setAside: SetAside,
   ): Promise<void> {
     const { clock, closing } = this.#runtime
-    const records = kinds.includes('invitation') ? await sessions.list() : []
-    const joinedBy = records.flatMap(({ bot }) => bot?.invitation ?? [])
+    const isOfAccounts = kinds.includes('invitation') || kinds.includes('session')
+    const records = isOfAccounts ? await sessions.list() : []
+    const keptFor = (kind: OldKind) =>
+      records.flatMap(({ bot, name }) => (kind === 'session' ? name : (bot?.invitation ?? [])))
     const remove = (kind: OldKind) =>
-      settingAside(setAside, upkeep.removeOld(kind, clock.now() - keptMs, joinedBy))
+      settingAside(setAside, upkeep.removeOld(kind, clock.now() - keptMs, keptFor(kind)))
     for (const kind of kinds)
       while (!closing.aborted && (await remove(kind))) await clock.sleep(pauseMs, closing)
   }

@@ -40,7 +40,8 @@ type Remover = string
 const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['age and number', 'prune', 'message event file.store'],
   ['age', 'prune', 'turn'],
-  ['age', 'removeOld', 'outbox audit access_key invitation agent_turn agent_question'],
+  ['age', 'removeOld', 'outbox audit access_key invitation agent_turn agent_question session'],
+  ['session', 'removeOld', 'session_bot'],
   ['age', 'topics.expire', 'notice bulletin'],
   ['age', 'media.sweep', 'upload file.media file.uploads'],
   ['age', 'sessions.sweep', 'file.halfWritten'],
@@ -64,7 +65,6 @@ const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['one', 'nobody', 'backup_failure gram_position store_id meta head server_run indexed'],
   ['one', 'nobody', 'file.dataLock file.pollLock file.backupLock file.defaultSession'],
   ['one', 'nobody', 'file.mcpKey file.secrets file.restoring file.apiToken'],
-  ['nothing', 'nobody', 'session session_bot'],
   ['nothing', 'operator', 'file.downloads file.aside'],
 ]
 

@@ -26,7 +26,8 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
   CREATE TABLE session (
     key ${numbered},
     name text NOT NULL,
-    named bigint NOT NULL DEFAULT 0
+    named bigint NOT NULL DEFAULT 0,
+    unused_since bigint
   );
   -- Ids have no gaps but those of PostgreSQL's table gap: rows are removed only at the low end, and a message that is not
   -- stored uses no id. text and raw are last: on SQLite the columns for filters and lists are in the row's first page.

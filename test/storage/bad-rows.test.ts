@@ -7,7 +7,18 @@ import { openDatabase } from '../../src/platform/sqlite.ts'
 import type { OldKind } from '../../src/storage/store.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
-import { bulletin, entry, insertRow, invitation, key, notice, question, turn, type Values } from './rows.ts'
+import {
+  bulletin,
+  entry,
+  insertRow,
+  invitation,
+  key,
+  notice,
+  question,
+  session,
+  turn,
+  type Values,
+} from './rows.ts'
 import { add, part, removeSends } from './sends.ts'
 import { insert, message, nthOf, type Opened } from './support.ts'
 
@@ -88,12 +99,13 @@ onEach((it, open) => {
   })
 
   /** Rows that are over, three of each kind, by their numbers. */
-  const old: Readonly<Record<OldKind, (id: number) => Values>> = {
+  const old: Readonly<Record<OldKind, (id: number, isPostgres: boolean) => Values>> = {
     line: id => ({ id, at: 1, principal: 'owner', operation: 'logout', outcome: 'done' }),
     turn: id => turn(id, 'answered', 1),
     question: id => question(id, 1),
     key: id => key(`k${id}`, 1, id),
     invitation: id => invitation(`i${id}`, 1),
+    session: (id, isPostgres) => session(id, `s${id}`, 1, isPostgres),
     send: id => entry(id, 1),
     'key of send': id => ({ ...entry(id, now), created_at: 1, key: `k${id}` }),
     notice: id => notice(id, 'sent', 1),
@@ -114,13 +126,17 @@ onEach((it, open) => {
     it(`${kind}: one that cannot be removed or changed stops no other`, async t => {
       const [table, prefix = ''] = tables[kind] ?? [kind]
       const change = kind === 'key of send' ? 'UPDATE' : 'DELETE'
-      for (const id of [1, 2, 3]) await t.query(insertRow(table, old[kind](id)))
+      const isPostgres = !('path' in t)
+      const column = kind === 'session' ? 'key' : 'id'
+      for (const id of [1, 2, 3]) await t.query(insertRow(table, old[kind](id, isPostgres)))
       if (kind === 'key') await t.query(insertRow(table, key('newest', now, 4)))
       const name = prefix === '' ? 2 : `'${prefix}2'`
-      const mend = await spoil(t, change, table, `old.id = ${name}`)
+      const mend = await spoil(t, change, table, `old.${column} = ${name}`)
       const isLeft = change === 'UPDATE' ? 'key IS NOT NULL' : 'true'
       const left = async () => {
-        const rows = await t.query(constantSql(`SELECT id FROM ${table} WHERE ${isLeft} ORDER BY id`))
+        const rows = await t.query(
+          constantSql(`SELECT ${column} AS id FROM ${table} WHERE ${isLeft} ORDER BY 1`),
+        )
         return rows.map(({ id }) => String(id)).filter(id => id !== 'newest')
       }
       const remove = () => t.store.maintenance.removeOld(kind, now - day)

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { dataFiles } from '../../src/model/data-files.ts'
-import { sql } from '../../src/platform/sql.ts'
+import { constantSql, sql } from '../../src/platform/sql.ts'
 import type { PgStorage } from '../../src/storage/postgres/open.ts'
 import { keptBy, type StoreTable, storeTables } from '../../src/storage/table-list.ts'
 import { onEach } from './engines.ts'
@@ -18,8 +18,8 @@ import {
   turn,
   type Values,
 } from './rows.ts'
-import { removeSends } from './sends.ts'
-import { insert, message, nthOf, type Opened } from './support.ts'
+import { add, part as partOf, removeSends } from './sends.ts'
+import { bot, insert, message, nthOf, type Opened, outgoing, sending } from './support.ts'
 
 type Bound = StoreTable['bound']
 const day = 24 * 3_600_000
@@ -82,8 +82,8 @@ const cases: Readonly<Record<string, Case>> = {
     alive: () => ({ id: 'u2', n: 0, data: 'x' }),
   },
 }
-/** They have rows of messages, for which there is a test by itself. */
-const ofMessages = ['message', 'gram']
+/** They have rows of messages and sessions, for which there are tests by themselves. */
+const apart = ['message', 'gram', 'session']
 /** They go with an account, a reader or an endpoint, which a caller removes. */
 const ofCallers: readonly Bound[] = ['session', 'consumer', 'webhook']
 
@@ -95,7 +95,7 @@ const aged = storeTables.filter(
 )
 
 test('every table whose rows get old has a row in this test, and every other bound is another table', () => {
-  const names = aged.map(({ name }) => name).filter(name => !ofMessages.includes(name))
+  const names = aged.map(({ name }) => name).filter(name => !apart.includes(name))
   expect(names.toSorted()).toEqual(Object.keys(cases).toSorted())
   const words = /^(age|age and number|number|person|session|process|file|one|nothing)$/
   for (const { bound, name } of storeTables) {
@@ -180,6 +180,94 @@ onEach((_it, openStore) => {
     }
   })
 
+  describe('names of sessions that are gone', () => {
+    const nameless = (table: string) =>
+      constantSql(`SELECT * FROM ${table} WHERE session NOT IN (SELECT key FROM session)`)
+    const namesOf = async (t: Opened) => {
+      const rows = await t.query(sql`SELECT name FROM session`)
+      return rows.map(({ name }) => String(name)).sort()
+    }
+
+    test('go with what they leave, once nothing has referred to them for long', async () => {
+      await using t = await openStore({ maxAgeDays: 30 })
+      const { consumers, conversations, events, maintenance, names, outbox } = t.store
+      const { sessions } = t.storage.state
+      const all = ['again', 'gone', 'living', 'named', 'waits']
+      for (const name of all) {
+        await sessions.save(name, bot(name))
+        await insert(t, [message('x', { from_user: 'u' })], name, `${name}@im.bot`)
+        await outbox.settle(await sending(t.store, name, `${name}@im.bot`, outgoing(name)), {
+          status: 'accepted',
+          spent: true,
+        })
+        await conversations.markRead(name, 'u')
+        await conversations.markRead(name, 'u', undefined, 'k')
+        await consumers.claim('default', { limit: 9, session: name })
+        await events.append([{ type: 'session.status', session: name, data: { name } }])
+        if (name !== 'living') await sessions.remove(name)
+      }
+      await names.set('named', 'u', 'Ann')
+      await add(t.store, [partOf('later')], { session: 'waits' })
+      await events.append([{ type: 'endpoint.disabled', data: {} }])
+      const remove = async (days: number) => {
+        t.clock.at += days * day
+        await maintenance.prune()
+        await removeSends(t)
+        const { clock } = t
+        return await maintenance.removeOld('session', clock.now() - 90 * day, ['Living'])
+      }
+      const keys = await t.query(sql`SELECT key FROM session`)
+      await remove(0)
+      // The messages go, and then the names wait.
+      for (const days of [31, 89]) {
+        await remove(days)
+        expect(await namesOf(t)).toEqual(all)
+      }
+      await insert(t, [message('back')], 'again', 'again@im.bot')
+      await remove(2)
+      expect(await namesOf(t)).toEqual(['again', 'living', 'named', 'waits'])
+      const tables = storeTables.filter(
+        ({ columns, name }) =>
+          columns.includes('session') && !/^(message|event|webhook|webhook_lane|acknowledged)$/.test(name),
+      )
+      expect(tables.length).toBeGreaterThan(7)
+      for (const { name } of tables)
+        expect([name, await t.query(sql`${nameless(name)} AND session IS NOT NULL`)]).toEqual([name, []])
+      // Its events go with the next messages.
+      await remove(31)
+      const { events: left } = await events.listAfter('', { limit: 99, types: ['session.status'] })
+      expect(left.map(({ data }) => (data as { name: string }).name)).toEqual([
+        'again',
+        'living',
+        'named',
+        'waits',
+      ])
+      // The name is free, for a session that has nothing of the other one.
+      await insert(t, [message('new')], 'gone', 'gone@im.bot')
+      const [row] = await t.query(sql`SELECT key FROM session WHERE name = 'gone'`)
+      expect(keys.map(({ key }) => Number(key))).not.toContain(Number(row!.key))
+      expect(await t.store.log.listAfter(0, { limit: 9, session: 'gone' })).toHaveLength(1)
+    })
+
+    test('stay for whoever uses one while it is removed', async () => {
+      await using t = await openStore()
+      await using other = await t.second()
+      const rounds = 8
+      for (let round = 0; round < rounds; round++) {
+        await t.query(sql`UPDATE session SET unused_since = 1`)
+        await t.query(sql`DELETE FROM message`)
+        await Promise.all([
+          ...[t, other].map(({ store }) => store.maintenance.removeOld('session', t.clock.now() - day, [])),
+          insert(t, [message('x')], 's'),
+          sending(other.store, 's', 'b', outgoing(`out ${round}`)),
+        ])
+        for (const table of ['message', 'session_bot', 'outbox_lane'])
+          expect([table, await t.query(nameless(table))]).toEqual([table, []])
+        expect((await t.store.log.listAfter(0, { limit: 9, session: 's' })).length).toBe(2)
+      }
+    })
+  })
+
   test('messages go by age and by number', async () => {
     await using t = await openStore({ maxAgeDays: 30, maxCount: 3 })
     await insert(t, [message('ancient'), message('older'), message('a'), message('b'), message('new')])
@@ -195,6 +283,7 @@ onEach((_it, openStore) => {
       await using t = await openStore({ maxAgeDays: 30 })
       const { events, maintenance } = t.store
       const places: string[] = []
+      await t.store.names.set('s', 'u', 'Ann')
       for (let nth = 0; nth < 5; nth++) {
         await events.append([told(nth)])
         places.push(await events.getHead())

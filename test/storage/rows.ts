@@ -7,6 +7,11 @@ export const insertRow = (table: string, values: Values): Sql =>
   sql`INSERT INTO ${constantSql(table)} (${joinSql(Object.keys(values).map(name => constantSql(`"${name}"`)))})
     VALUES (${joinSql(Object.values(values).map(value => sql`${value}`))})`
 
+/** A session that nothing refers to. @param isPostgres it has one column more there */
+export const session = (key: number, name: string, unused_since: number, isPostgres: boolean): Values => ({
+  ...{ key, name, unused_since },
+  ...(isPostgres && { name_key: name }),
+})
 export const turn = (id: number, state: string, ended_at: number) => ({
   ...{ id, conversation: 1, state, source: 'message', messages: '[]', created_at: ended_at, ended_at },
 })

@@ -2,10 +2,12 @@
  * What is removed because it is over, an entry for each kind of row: which ones are over, and what goes with them. A row that
  * cannot be removed is set aside, and the others go.
  */
+
+import { sessionKeyOf } from '../../model/session.ts'
 import { stepApart } from '../../platform/apart.ts'
-import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { keyLifeMs, partsPerEntry, resultLifeMs } from '../outbox-limits.ts'
-import { type Dialect, type NounContext, type Runner, readAll, write } from '../routine.ts'
+import { type Dialect, type NounContext, type Routine, type Runner, readAll, write } from '../routine.ts'
 import type { OldKind, StoreMaintenance } from '../store.ts'
 
 /** Rows of one step, which is a transaction of its own. */
@@ -15,6 +17,10 @@ export const keptBulletinMs = 7 * 24 * 60 * 60_000
 
 interface Kind {
   readonly table: string
+  /** The column with its ids; absent: `id`. */
+  readonly ids?: string
+  /** A row may be in use again: it is locked before what goes with it is removed. */
+  readonly mayReturn?: true
   /** The index by which they are found, where the planner may choose a worse one. */
   readonly index?: string
   /**
@@ -29,6 +35,24 @@ interface Kind {
   /** What is changed in them in place of a removal. */
   readonly set?: Sql
 }
+
+/** Tables of which a row keeps the name of its session. */
+const namedIn = [
+  'acknowledged',
+  'agent_conversation',
+  'agent_question',
+  'bulletin',
+  'topic_member',
+  'user_name',
+]
+
+/** The condition of a session to which nothing refers but what goes with it, and which has nothing left to send. */
+const isUnused = sql`NOT EXISTS (SELECT 1 FROM message m WHERE m.session = session.key)
+  AND key NOT IN (SELECT l.session FROM outbox o JOIN outbox_lane l ON l.id = o.lane
+    WHERE o.mode = 'queue' AND o.ended_at IS NULL UNION ALL ${joinSql(
+      namedIn.map(name => sql`SELECT session FROM ${constantSql(name)} WHERE session IS NOT NULL`),
+      ' UNION ALL ',
+    )})`
 
 const kinds: Readonly<Record<OldKind, Kind>> = {
   line: {
@@ -59,6 +83,20 @@ const kinds: Readonly<Record<OldKind, Kind>> = {
       sql`coalesce(revoked_at, expires_at) < ${before} AND NOT ${dialect.isOneOf(sql`id`, kept)}`,
     with: { invitation_use: are => are('invitation') },
   },
+  session: {
+    table: 'session',
+    ids: 'key',
+    mayReturn: true,
+    isOver: before => sql`unused_since < ${before} AND ${isUnused}`,
+    with: {
+      session_bot: are => are('session'),
+      outbox_lane: are => are('session'),
+      consumer_ahead: are => are('session'),
+      read_mark: are => are('session'),
+      person_mark: are => are('session'),
+      turn: are => are('session'),
+    },
+  },
   'key of send': {
     table: 'outbox',
     isOver: before => sql`key IS NOT NULL AND mode = 'queue' AND created_at <= ${before - keyLifeMs}`,
@@ -85,30 +123,63 @@ const kinds: Readonly<Record<OldKind, Kind>> = {
   },
 }
 
-/** The statements that remove rows, or change them. `are`: the condition that a column has one of their ids. */
-function* statementsOf(
-  { set, table, ...kind }: Kind,
-  isOver: Sql,
-  are: (column: string) => Sql,
-): Generator<Sql> {
+/** The statements that remove rows, or change them. `areThese`: the condition of the rows. */
+function* statementsOf({ set, table, ...kind }: Kind, { lock }: Dialect, areThese: Sql): Generator<Sql> {
+  const [from, id] = [constantSql(table), constantSql(kind.ids ?? 'id')]
+  const these = sql`SELECT ${id} FROM ${from} WHERE ${areThese}`
+  if (kind.mayReturn) yield* lock(these)
   for (const [name, ofThese] of Object.entries(kind.with ?? {}))
-    yield sql`DELETE FROM ${constantSql(name)} WHERE ${ofThese(are)}`
-  const verb = set ? sql`UPDATE ${constantSql(table)} SET ${set}` : sql`DELETE FROM ${constantSql(table)}`
-  yield sql`${verb} WHERE ${are('id')} AND ${isOver}`
+    yield sql`DELETE FROM ${constantSql(name)} WHERE ${ofThese(column => sql`${constantSql(column)} IN (${these})`)}`
+  yield sql`${set ? sql`UPDATE ${from} SET ${set}` : sql`DELETE FROM ${from}`} WHERE ${areThese}`
 }
 
+/**
+ * Notes since when sessions are unused.
+ *
+ * @param names of sessions with an account
+ */
+function* noteUnused(
+  { clock, dialect }: Pick<NounContext, 'clock' | 'dialect'>,
+  names: readonly string[],
+): Routine<void> {
+  const rows = yield* readAll<{ key: number; name: string; unused: number; unused_since?: number }>(
+    sql`SELECT key, name, unused_since, CASE WHEN ${isUnused} THEN 1 ELSE 0 END AS unused FROM session`,
+  )
+  const used = new Set(names.map(sessionKeyOf))
+  const isOver = (row: (typeof rows)[number]) => row.unused === 1 && !used.has(sessionKeyOf(row.name))
+  const changed = rows.filter(row => isOver(row) !== (row.unused_since !== undefined))
+  for (const [over, some] of Map.groupBy(changed, isOver)) {
+    const areThese = dialect.isOneOf(
+      sql`key`,
+      some.map(({ key }) => key),
+    )
+    const [since, condition] = over ? [clock.now(), isUnused] : [undefined, sql`true`]
+    yield* write(sql`UPDATE session SET unused_since = ${since} WHERE ${areThese} AND ${condition}`)
+  }
+}
+
+/** @param ofSessions what an engine demands besides of a session that is removed: a condition after AND */
 export const createRemoveOld =
-  ({ dialect }: Pick<NounContext, 'dialect'>, run: Runner): StoreMaintenance['removeOld'] =>
+  (
+    context: Pick<NounContext, 'clock' | 'dialect'>,
+    run: Runner,
+    ofSessions: Sql = noSql,
+  ): StoreMaintenance['removeOld'] =>
   async (name, before, kept = []) => {
+    const { dialect } = context
     const kind = kinds[name]
-    const isOver = kind.isOver(before, dialect, kept)
+    const isOver = sql`${kind.isOver(before, dialect, kept)}${name === 'session' ? ofSessions : noSql}`
+    if (name === 'session') await run('light', () => noteUnused(context, kept))
     const from = sql`${constantSql(kind.table)}${kind.index === undefined ? noSql : dialect.by(kind.index)}`
+    const id = constantSql(kind.ids ?? 'id')
     const rows = await run('plain', () =>
-      readAll<{ id: number | string }>(sql`SELECT id FROM ${from} WHERE ${isOver} LIMIT ${stepRows}`),
+      readAll<{ id: number | string }>(
+        sql`SELECT ${id} AS id FROM ${from} WHERE ${isOver} LIMIT ${stepRows}`,
+      ),
     )
     const remove = (ids: readonly (number | string)[]) => {
-      const are = (column: string) => dialect.isOneOf(constantSql(column), ids as readonly number[])
-      return run('light', () => write(...statementsOf(kind, isOver, are)))
+      const areThese = sql`${dialect.isOneOf(id, ids as readonly number[])} AND ${isOver}`
+      return run('light', () => write(...statementsOf(kind, dialect, areThese)))
     }
     return stepApart(
       rows.map(({ id }) => id),

@@ -1,5 +1,6 @@
 /** Retention: removes rows of the log that are too old or too many, oldest first, in small steps (README, "Retention"). */
 import type { Scope } from '../../model/access.ts'
+import { sessionKeyOf } from '../../model/session.ts'
 import { changeApart, doneApart, type RowFailure } from '../../platform/apart.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
@@ -18,9 +19,16 @@ const [mostSteps, pauseMs] = [20_000, 5]
 /** Held while a step removes. Only svc takes this advisory lock. */
 const pruneLock = 0x737665
 
-/** The newest event of each type of each session stays. */
-const isNotLatest = constantSql(`(e.session IS NULL OR EXISTS
-  (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`)
+/** Returns the condition of an event that may go: the newest of each type of each session stays, as long as its name does. */
+function* findNotLatest({ dialect }: PruneParts): Routine<Sql> {
+  const names = yield* readAll<{ name: string }>(sql`SELECT DISTINCT name FROM session`)
+  const isNamed = dialect.isOneOf(
+    sql`e.session`,
+    names.map(({ name }) => sessionKeyOf(name)),
+  )
+  return sql`(e.session IS NULL OR NOT ${isNamed} OR EXISTS
+    (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`
+}
 
 /** What retention keeps; 0: no limit. */
 export interface Retention {
@@ -139,11 +147,12 @@ function* planStep(
   const unread = yield* countUnread(parts, end, rules)
   yield* warnSenders(parts, end, rules)
   const doomed = oldest.flatMap(({ id }) => (id <= end ? id : []))
-  return { doomed, events: yield* listEventsBefore(end), unread, isFull: !isKept }
+  return { doomed, events: yield* listEventsBefore(parts, end), unread, isFull: !isKept }
 }
 
-/** Returns the places of the events before the one of a message. The newest event of each type of each session stays. */
-function* listEventsBefore(end: number): Routine<number[]> {
+/** Returns the places of the events before the one of a message. */
+function* listEventsBefore(parts: PruneParts, end: number): Routine<number[]> {
+  const isNotLatest = yield* findNotLatest(parts)
   const rows = yield* readAll<{
     place: number
   }>(sql`SELECT e.place FROM event e WHERE e.place < ${end} * ${perMessage} AND ${isNotLatest}`)
@@ -204,17 +213,18 @@ function* findRemoved(
  * @returns `places`: up to one step of them; `end`: all up to this place were looked at; `isFull`: there may be more
  */
 function* planEvents(
-  { store }: PruneParts,
+  parts: PruneParts,
   { maxAgeDays, now, trusted }: RetentionRules,
 ): Routine<{ places: number[]; end?: number; isFull: boolean }> {
   if (!trusted || maxAgeDays === 0) return { places: [], isFull: false }
   const before = now - maxAgeDays * dayMs
+  const isNotLatest = yield* findNotLatest(parts)
   const oldest = yield* readAll<{
     place: number
     at: number
     goes: unknown
   }>(sql`SELECT place, at, ${isNotLatest} AS goes
-    FROM event e WHERE place > (SELECT events_removed FROM ${store}) AND place < (SELECT max(place) FROM event)
+    FROM event e WHERE place > (SELECT events_removed FROM ${parts.store}) AND place < (SELECT max(place) FROM event)
     ORDER BY place LIMIT ${stepRows}`)
   // As with messages, one dated in the future goes with one after it.
   const kept = oldest.findIndex(({ at }) => at >= before && at <= now + dayMs)

@@ -6,7 +6,7 @@ import { constantSql, type Sql, type SqlParameter, sql } from '../../platform/sq
 import { mapToken } from '../sealed-places.ts'
 import type { SessionRecord } from '../state.ts'
 
-/** A row without `bot_id` is of a session that was removed; `changed` is the revision of the removal. */
+/** A row without `bot_id` is of a session that was removed, at `created_at`; `changed` is the revision of the removal. */
 export interface AccountRow {
   name_key: string
   name: string
@@ -38,7 +38,7 @@ export function credentialsOf(bot: BotInfo, { seal }: Sealer): Credentials {
 export const setCredentials = (given: Credentials | undefined): Sql => {
   const to = (column: keyof Credentials): SqlParameter => given?.[column]
   return sql`bot_id = ${to('bot_id')}, token = ${to('token')}, info = ${to('info')}, cursor = ${to('cursor')},
-    created_at = ${to('created_at')}`
+    created_at = ${given ? to('created_at') : sql`now_ms()`}`
 }
 
 /**

@@ -14,7 +14,7 @@ import type { Ingested, PolledBatch } from '../storage.ts'
 import { decide, noteNew, queriesFor } from './known-messages.ts'
 import { PgPart } from './part.ts'
 import { SenderLanes, updateContexts, updateCounters } from './senders.ts'
-import { ensureKeys } from './session-keys.ts'
+import { ensureKeys, keyInUse } from './session-keys.ts'
 
 /** Messages, and characters of them, that are stored in one transaction if they come from several sessions. */
 const [groupMessages, groupCharacters] = [2000, 1024 * 1024]
@@ -270,8 +270,7 @@ function selectState(group: readonly Waiting[], lock: Sql): [keys: Sql, accounts
     const peers = batch.messages.flatMap(({ from_user: user }) => (user ? [user, user.toLowerCase()] : []))
     return [...new Set(peers)].map(peer => ({ name: names[nth]!, peer }))
   })
-  const keys = sql`SELECT given.name_key, (SELECT key FROM session s WHERE s.name_key = given.name_key
-    ORDER BY named DESC, key DESC LIMIT 1) AS key FROM unnest(${names}::text[]) AS given(name_key)`
+  const keys = sql`SELECT given.name_key, ${keyInUse(sql`given.name_key`)} AS key FROM unnest(${names}::text[]) AS given(name_key)`
   const accounts = sql`SELECT name_key, name, bot_id, token, info, cursor, xmin::text AS version FROM account
     WHERE name_key = ANY (${names}::text[]) ORDER BY name_key${lock}`
   const lanes = sql`WITH keys AS MATERIALIZED (${keys})

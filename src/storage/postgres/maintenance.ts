@@ -3,6 +3,7 @@ import { SvcError } from '../../model/error.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import type { NewAuditLine } from '../audit.ts'
 import { noteClock, noteRetention } from '../nouns/retention.ts'
+import { dayMs } from '../retention.ts'
 import { type Routine, readAll, readFirst } from '../routine.ts'
 import type { StoreMaintenance } from '../store.ts'
 import { drive } from './drive.ts'
@@ -89,11 +90,17 @@ export function* findLastWithoutGaps(maxCount: number): Routine<number> {
   return gaps.reduce((last, { upto, size }) => (last - maxCount < upto ? last - size : last), newest!.last)
 }
 
-/** Gaps before the oldest message, and what nodes counted of keys that have ended. */
+/**
+ * Gaps before the oldest message; what nodes counted of keys that have ended; and the rows that say that a session is gone,
+ * which every node has read for long.
+ */
 export const leftovers = [
   constantSql(
     `DELETE FROM gap WHERE after + size < coalesce((SELECT min(id) FROM message), (SELECT last + 1 FROM head))`,
   ),
   constantSql(`DELETE FROM key_use u WHERE day_began < clock_timestamp() - interval '2 days'
     AND NOT EXISTS (SELECT FROM access_key k WHERE k.id = u.key AND k.revoked_at IS NULL)`),
+  constantSql(
+    `DELETE FROM account WHERE bot_id IS NULL AND node IS NULL AND created_at < now_ms() - ${30 * dayMs}`,
+  ),
 ]

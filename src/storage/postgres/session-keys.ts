@@ -10,10 +10,16 @@ export const keysOfName = (name: string): Sql =>
 
 /** The key for new rows of a session; NULL if it has none. */
 export const keyOfName = (name: string): Sql => keyOfNameIn(sql`${sessionKeyOf(name)}`)
-export const keyOfNameIn = (nameKey: Sql): Sql =>
-  sql`(SELECT key FROM session WHERE name_key = ${nameKey} ORDER BY named DESC, key DESC LIMIT 1)`
+export const keyOfNameIn = (nameKey: Sql): Sql => newestOf(nameKey, sql`key`)
 
-/** Held while a session gets its first key. Only svc takes this advisory lock. */
+/** The same for rows that are about to be stored; NULL also if the session was noted as unused, which `ensureSession` takes back. */
+export const keyInUse = (nameKey: Sql): Sql =>
+  newestOf(nameKey, sql`CASE WHEN unused_since IS NULL THEN key END`)
+
+const newestOf = (nameKey: Sql, column: Sql): Sql =>
+  sql`(SELECT ${column} FROM session WHERE name_key = ${nameKey} ORDER BY named DESC, key DESC LIMIT 1)`
+
+/** Held while a session gets its first key, or one back that was noted as unused. Only svc takes this advisory lock. */
 const namesLock = 0x737666
 
 /** Returns the key for new rows of a session; adds one if there is none. */
@@ -23,13 +29,15 @@ export function* ensureSession(name: string): Routine<number> {
 
 /** Same for several sessions. @returns keys by `sessionKeyOf` */
 function* ensureSessions(names: readonly string[]): Routine<ReadonlyMap<string, number>> {
-  const select = sql`SELECT given.name_key, given.name, ${keyOfNameIn(sql`given.name_key`)} AS key
+  const select = sql`SELECT given.name_key, given.name, ${keyInUse(sql`given.name_key`)} AS key
     FROM unnest(${names.map(sessionKeyOf)}::text[], ${names}::text[]) AS given(name_key, name)`
   let rows = yield* readAll<{ name_key: string; key?: number }>(select)
   if (rows.some(({ key }) => key === undefined))
     rows = yield* write(
       // One process after another, so that a name gets one key.
       sql`SELECT pg_advisory_xact_lock(${namesLock})`,
+      sql`UPDATE session SET unused_since = NULL
+        WHERE unused_since IS NOT NULL AND name_key = ANY (${names.map(sessionKeyOf)}::text[])`,
       sql`INSERT INTO session (name, name_key, named) SELECT DISTINCT ON (name_key) name, name_key,
         coalesce((SELECT max(named) FROM session), 0) FROM (${select}) AS wanted WHERE key IS NULL`,
       select,

@@ -44,7 +44,8 @@ export const touchSessions = (...keys: string[]): Sql => sql`SELECT touch_sessio
 /** Key of a row that tells readers that no session is spelled like this any more. The space keeps it apart from names. */
 const keyOfSpelling = (name: string): string => `${sessionKeyOf(name)} ${name}`
 const addSpelling = (name: string): Sql =>
-  sql`INSERT INTO account (name_key, name) VALUES (${keyOfSpelling(name)}, ${name}) ON CONFLICT DO NOTHING`
+  sql`INSERT INTO account (name_key, name, created_at) VALUES (${keyOfSpelling(name)}, ${name}, now_ms())
+    ON CONFLICT (name_key) DO UPDATE SET created_at = excluded.created_at`
 
 const guardAccount = ({ name_key, version }: AccountRow): Sql =>
   guard(sql`SELECT true FROM account WHERE name_key = ${name_key} AND xmin = ${version}::xid`)
@@ -157,7 +158,8 @@ export class PgSessions extends PgPart implements SessionStore {
     const scan = await drive(queries, planScan(createNounContext(this), { session: stored, before, bot }))
     const statements = [
       lockSessions,
-      sql`UPDATE session SET name = ${stored} WHERE name_key = ${key} AND name <> ${stored}`,
+      sql`UPDATE session SET name = ${stored}, unused_since = NULL
+        WHERE name_key = ${key} AND (name <> ${stored} OR unused_since IS NOT NULL)`,
       sql`INSERT INTO session (name, name_key, named) SELECT ${stored}, ${key}, coalesce(max(named), 0) FROM session
         HAVING NOT EXISTS (SELECT 1 FROM session WHERE name_key = ${key})`,
       row ? guardAccount(row) : sql`INSERT INTO account (name_key, name) VALUES (${key}, ${stored})`,

@@ -115,7 +115,7 @@ export const tables = `${shared}
   ALTER TABLE session ADD COLUMN name_key text NOT NULL, ADD COLUMN bookings bigint NOT NULL DEFAULT 0;
   CREATE INDEX session_name ON session (name_key, named, key);
 
-  -- Credentials of sessions. Without bot_id: there is no such session; the row says since which revision.
+  -- Credentials of sessions. Without bot_id: there is no such session; the row says since which revision, and time (created_at).
   -- token: sealed. info: the other fields of the credentials, as JSON. node and fence: who polls it.
   CREATE TABLE account (
     name_key text PRIMARY KEY,

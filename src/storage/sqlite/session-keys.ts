@@ -98,7 +98,10 @@ export class SqliteSessionKeys {
   /** Returns the key for new rows of a session; adds one if there is none. Call it inside a transaction. */
   ensureKey(name: string): number {
     const known = this.findKey(name)
-    if (known !== undefined) return known
+    if (known !== undefined) {
+      this.#db.run`UPDATE session SET unused_since = NULL WHERE key = ${known} AND unused_since IS NOT NULL`
+      return known
+    }
     this.#keys.forget()
     return this.#db
       .run`INSERT INTO session (name, named) SELECT ${name}, coalesce(max(named), 0) FROM session`

@@ -169,7 +169,12 @@ function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteS
         run('light', () => noteRetention(createNounContext(context, plans), storeTable, line)),
       noteClock: () => run('relaxed', () => noteClock(clockTrust, sqliteDialect, storeTable)),
       prune,
-      removeOld: createRemoveOld({ dialect: sqliteDialect }, run),
+      // The number of the next change of a name grows from the highest.
+      removeOld: createRemoveOld(
+        { clock, dialect: sqliteDialect },
+        run,
+        sql` AND (users_named IS NULL OR users_named < (SELECT max(users_named) FROM session))`,
+      ),
       shrink: async signal => {
         await inSteps(clock, signal, () => work.guard(() => shrinkStep(db)))
         isPinned = work.guard(() => checkpoint(db, isPinned))

@@ -39,9 +39,12 @@ const dayMs = 24 * hourMs
 const maintenance = {
   prune: verb({}, ({ store }) => store.maintenance.prune(), 4),
   removeOld: verb(
-    { kind: fc.constantFrom('key of send', 'send', 'notice', 'bulletin', 'invitation') },
-    ({ store, clock }, { kind }) => store.maintenance.removeOld(kind, clock.at, ['kept']),
-    4,
+    { kind: fc.constantFrom('key of send', 'send', 'notice', 'bulletin', 'invitation', 'session') },
+    async ({ clock, storage, store }, { kind }) => {
+      const kept = (await storage.state.sessions.list()).map(({ name }) => name)
+      return store.maintenance.removeOld(kind, clock.at, kept)
+    },
+    6,
   ),
   noteRetention: verb(
     { subject: fc.constantFrom('days=1', 'days=2') },
@@ -156,6 +159,7 @@ const around = {
   login: verb({ session, bot_id: fc.constantFrom('b', 'c') }, ({ storage }, { session, bot_id }) =>
     storage.state.sessions.save(session, bot(session, { bot_id })),
   ),
+  logout: verb({ session }, ({ storage }, { session }) => storage.state.sessions.remove(session)),
   name: verb({ session, user }, ({ store }, { session, user }) =>
     store.names.set(session, user, `Name of ${user}`),
   ),

@@ -6,6 +6,7 @@ import { createSealer } from '../../../src/platform/sealing.ts'
 import { constantSql, sql } from '../../../src/platform/sql.ts'
 import { PgDatabase } from '../../../src/storage/postgres/database.ts'
 import type { EngineContext } from '../../../src/storage/postgres/part.ts'
+import { dayMs } from '../../../src/storage/retention.ts'
 import { secret } from '../../support/databases.ts'
 import { isPostgresThere } from '../../support/postgres.ts'
 import { bot } from '../support.ts'
@@ -132,6 +133,30 @@ describe.skipIf(!isPostgresThere())('sessions on PostgreSQL', () => {
       { session: 'b', position: 'a' },
       { session: 'other', position: 'other' },
     ])
+  })
+
+  test('what says that a session is gone, or spelled otherwise, goes once every node has read it for long', async () => {
+    await using t = await openPostgres({ maxAgeDays: 30 })
+    const { sessions } = t.storage.state
+    for (const name of ['a', 'b', 'c']) await sessions.save(name, bot(name))
+    await sessions.remove('a')
+    await sessions.rename('b', 'd')
+    await sessions.rename('c', 'C')
+    const rows = async () =>
+      (await t.query(sql`SELECT name FROM account ORDER BY name`)).map(({ name }) => name)
+    const all = (await rows()).length
+    expect(all).toBe(5)
+    t.clock.at += 29 * dayMs
+    await t.store.maintenance.prune()
+    expect(await rows()).toHaveLength(all)
+    t.clock.at += 2 * dayMs
+    await t.store.maintenance.prune()
+    expect((await rows()).sort()).toEqual(['C', 'd'])
+    await using other = await t.second()
+    for (const { state } of [t.storage, other.storage])
+      expect((await state.sessions.list()).map(({ name }) => name).sort()).toEqual(['C', 'd'])
+    await sessions.save('a', bot('a'))
+    expect((await sessions.list()).map(({ name }) => name).sort()).toEqual(['C', 'a', 'd'])
   })
 
   test('no poll begins in the last second of a lease, which lasts', async () => {
