@@ -45,7 +45,8 @@ export class Questions extends Asking {
     const { work } = this.#ports
     // Questions of other programs to this person come first: their answers are no prompts.
     const asked = await work.takesAsAnswer(message)
-    if (asked === 'over') return this.#tellOver(message)
+    // Who took it in says that the question is over, if an answer is left for that.
+    if (asked === 'over') return (await this.#hasAnswer(message)) ? 'taken' : 'no'
     if (asked === 'taken' || (asked === 'later' && isAlone === undefined)) return asked
     const text = saidIn(message)
     // Most messages are read without the store.
@@ -91,12 +92,16 @@ export class Questions extends Asking {
   }
 
   /** Says that the question of a code is over. Without an answer left for that, the message is one as any other. */
-  async #tellOver({ from_user: user_id, id, redelivered, session }: Message): Promise<Taken> {
-    const { delivery } = this.#ports
-    const to = { session, user_id }
-    if ((await delivery.countLeft(to)) < 1) return 'no'
-    if (!redelivered) await delivery.tell(to, ({ question }) => question.noQuestion, `agent:${id}:answer`)
+  async #tellOver(message: Message): Promise<Taken> {
+    const { from_user: user_id, id, redelivered, session } = message
+    if (!(await this.#hasAnswer(message))) return 'no'
+    const text = ({ question }: Texts) => question.noQuestion
+    if (!redelivered) await this.#ports.delivery.tell({ session, user_id }, text, `agent:${id}:answer`)
     return 'taken'
+  }
+
+  async #hasAnswer({ from_user: user_id, session }: Message): Promise<boolean> {
+    return (await this.#ports.delivery.countLeft({ session, user_id })) > 0
   }
 
   async #takeCode(said: Said, question: StoredQuestion & { chat: Chat }, message: Message): Promise<void> {

@@ -2,7 +2,6 @@
  * Asks people on WeChat, and finds their answers in the message log. What a person chose is computed from the log, so it does
  * not matter which process stored the message, or whether the asker was there: the first who looks writes the answer down.
  */
-import type { QuestionOption } from '../model/agent.ts'
 import { type Call, createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import type { HistoryPage, Message, SendResult } from '../model/message.ts'
@@ -14,18 +13,13 @@ import {
   type TakenAsAnswer,
   type UserQuestion,
 } from '../model/question.ts'
-import {
-  bareOf,
-  chooseOption,
-  codeSigns,
-  findNamed,
-  isCode,
-  readAnswer,
-  saidIn,
-} from '../model/typed-answer.ts'
+import { choiceOf, codeSigns, isCode, mayChoose, shownIn } from '../model/typed-answer.ts'
+import { changeApart, type SetAside } from '../platform/apart.ts'
+import { cutMiddle } from '../platform/format.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import { RunningPart } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
+import type { Repetition } from '../platform/tasks.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { Sender } from '../send/send.ts'
 import type { AskedChat, AskStore, NewAsk, StoredAsk } from '../storage/asks.ts'
@@ -35,6 +29,8 @@ import type { History } from './history.ts'
 export interface AskPorts {
   readonly asks: AskStore
   readonly log: Pick<MessageLog, 'getHead' | 'wait'>
+  /** Returns a message by its row id, if it is there. */
+  readMessage(id: number): Promise<Message | undefined>
   readonly history: Pick<History, 'page'>
   readonly sender: Pick<Sender, 'send'>
   readonly outbox: Pick<Outbox, 'get' | 'cancel'>
@@ -55,16 +51,122 @@ const restMs = 200
 /** Messages read at a time, and at most, to find an answer. */
 const pageRows = 100
 const mostPages = 10
-/** Longest message that may be a choice, in characters: longer ones take long to compare, and choices have up to 100. */
-const longestChoice = 200
 /** Clocks of phones and WeChat may be this much behind. */
 const skewMs = 5 * 60_000
+/** How often messages are looked for that a process took in which then died, and how old they may be. */
+const [lookBackEveryMs, lookBackMs] = [60_000, 10 * 60_000]
+const mostLookedAt = 1000
+const hearing = {
+  name: 'questions',
+  everyMs: lookEveryMs,
+  failure: 'answers to questions cannot be looked up',
+}
+/** How long the sentence may wait that a question is over, and how many bytes of the question it has. */
+const [overMs, mostQuoted] = [5 * 60_000, 200]
+
+/** A received message that may answer a question. */
+interface Heard extends AskedChat {
+  /** Row id. */
+  readonly id: number
+  /** Unix ms; 0: now, for the first time. */
+  readonly dueAt: number
+}
+
+/** A message that may answer a question, and does not count. */
+interface Unclear {
+  /** Row id. */
+  readonly id: number
+  /** It came after the question was shown once more. */
+  readonly isAfterAgain: boolean
+}
 
 export class Asks extends RunningPart<AskPorts> {
   /** Looks under way, by question: all who wait for a question share one. */
   readonly #looks = new Map<number, Promise<StoredAsk | undefined>>()
-  /** Open questions that were shown once more, with the message because of which. */
-  readonly #shownAgain = new Map<number, number>()
+  /** Open questions with the messages that were no certain answer to them, and were answered. */
+  readonly #unclear = new Map<number, Set<number>>()
+  /** Messages that this process has taken in, and not looked at. */
+  readonly #heard: Heard[] = []
+  /** Row ids of the newest that were looked at. */
+  readonly #lookedAt = new Set<number>()
+  #hearing: Repetition | undefined
+
+  constructor(ports: AskPorts, runtime: Runtime) {
+    super(ports, runtime)
+    runtime.bus.on('committed', ({ messages, rows, session }) => {
+      for (const [nth, id] of rows.entries())
+        if (id !== 'duplicate') this.#heard.push({ id, session, user_id: messages[nth]!.from_user, dueAt: 0 })
+      this.#hearing?.nudge()
+    })
+  }
+
+  /** Looks at what comes in while this process polls, until the gateway closes: it may be late, or nobody waits for it. */
+  start(isPolling: () => boolean): void {
+    const { clock, closing: signal, log, tasks } = this.runtime
+    let lookBackAt = 0
+    this.#hearing = tasks.repeat({ ...hearing, log, signal }, async setAside => {
+      if (isPolling() && clock.monotonic() >= lookBackAt) {
+        await this.#lookBack()
+        lookBackAt = clock.monotonic() + lookBackEveryMs
+      }
+      await this.#hear(setAside)
+    })
+  }
+
+  /** Resolves when nothing is looked at any more. Abort `closing` first. */
+  async waitUntilClosed(): Promise<void> {
+    await this.#hearing?.done
+  }
+
+  /** Notes what a process took in that may have died before it looked. */
+  async #lookBack(): Promise<void> {
+    const since = this.runtime.clock.now() - lookBackMs
+    const page = await this.ports.history.page({ direction: 'received', since, limit: pageRows, offset: 0 })
+    for (const { from_user: user_id, id, session } of page.messages)
+      if (!this.#lookedAt.has(id)) this.#heard.push({ id, session, user_id, dueAt: 0 })
+  }
+
+  /** Looks at what this process took in, where none polls permanently. */
+  async hear(): Promise<void> {
+    const { closing, log, tasks } = this.runtime
+    if (this.#heard.length === 0) return
+    using task = tasks.register({ ...hearing, log })
+    await task.run(setAside => this.#hear(setAside), closing)
+  }
+
+  /** Looks at the messages that were noted; once more at those to which the next one may belong. */
+  async #hear(setAside: SetAside): Promise<void> {
+    const { clock } = this.runtime
+    /** Whether chats have questions. */
+    const asked = new Map<string, boolean>()
+    const nameOf = ({ id }: Heard) => `message ${id}`
+    for (const one of this.#heard.splice(0)) {
+      if (one.dueAt > clock.now()) this.#heard.push(one)
+      else setAside(...(await changeApart([one], nameOf, () => this.#lookAt(one, asked))))
+    }
+  }
+
+  async #lookAt(one: Heard, asked: Map<string, boolean>): Promise<void> {
+    const { asks, readMessage } = this.ports
+    const chat = `${one.session}\0${one.user_id}`
+    if (!asked.has(chat)) asked.set(chat, (await asks.listIn(one)).length > 0)
+    const message = asked.get(chat) && (await readMessage(one.id))
+    const isDone = !message || (await this.#answer(message, one.dueAt > 0))
+    const now = this.runtime.clock.now()
+    const waitMs = message ? Math.min(Math.max(0, message.timestamp - now), skewMs) + pauseMs + 1 : 0
+    if (!isDone) return void this.#heard.push({ ...one, dueAt: now + waitMs })
+    this.#lookedAt.add(one.id)
+    const [oldest] = this.#lookedAt
+    if (this.#lookedAt.size > mostLookedAt) this.#lookedAt.delete(oldest!)
+  }
+
+  /** Says that a question is over, if a message answers that. @returns whether the message needs no further look */
+  async #answer(message: Message, isSecond: boolean): Promise<boolean> {
+    const { over } = await this.#judge(message)
+    const now = this.runtime.clock.now()
+    if (!over) return isSecond || now - message.timestamp > pauseMs
+    return (await this.#tell(over, formatOver(over), `late:${message.id}`, now + overMs)) !== 'later'
+  }
 
   /**
    * Asks a person. With the `idempotency_key` of an earlier call of the same caller, returns that question.
@@ -177,26 +279,40 @@ export class Asks extends RunningPart<AskPorts> {
    * taken, also if it is not clear; so is one after which a question was shown again.
    */
   async takes(message: Message): Promise<TakenAsAnswer> {
-    const text = saidIn(message)
-    const { from_user: user_id, session } = message
-    const all = await this.ports.asks.listIn({ session, user_id })
-    if (all.length === 0) return 'no'
-    const said = readAnswer(text, code => all.some(one => one.code === code))
-    const coded = all.find(({ code }) => code === said?.code)
-    if (coded) {
-      const { answer, answered_in } = await this.#settle(coded)
-      return isOver({ answer }) && answered_in !== message.id ? 'over' : 'taken'
-    }
-    const about = all.filter(one => one.asked_at < message.timestamp + skewMs && choiceOf(one, text))
-    let isLater = false
-    for (const ask of about) {
-      const { answered_in } = await this.#settle(ask)
-      if (answered_in === message.id || this.#shownAgain.get(ask.id) === message.id) return 'taken'
-      const isFresh = this.runtime.clock.now() - message.timestamp <= pauseMs
-      if (answered_in === undefined && isFresh && !isOver(ask)) isLater = true
-    }
-    const isOpen = all.some(one => !isOver(one) && this.runtime.clock.now() < one.expires_at)
-    return isLater ? 'later' : isOpen ? 'open' : 'no'
+    return (await this.#judge(message)).taken
+  }
+
+  /** Same as `takes`. @returns also the question that is over */
+  async #judge(message: Message): Promise<{ taken: TakenAsAnswer; over?: StoredAsk }> {
+    const { from_user: user_id, id, session, timestamp } = message
+    const now = this.runtime.clock.now()
+    const all: StoredAsk[] = []
+    for (const one of await this.ports.asks.listIn({ session, user_id }))
+      all.push(isOver(one) ? one : ((await this.#look(one.id)) ?? one))
+    const about = all.flatMap(one => {
+      const choice = one.asked_at < timestamp + skewMs ? choiceOf(one, message) : undefined
+      return choice ? [{ one, ...choice }] : []
+    })
+    const named = about.find(({ isNamed }) => isNamed)?.one
+    if (named) return isLate(named, message) ? { taken: 'over', over: named } : { taken: 'taken' }
+    if (about.some(({ one }) => one.answered_in === id || this.#unclear.get(one.id)?.has(id)))
+      return { taken: 'taken' }
+    if (now - timestamp <= pauseMs && about.some(({ one }) => !isOver(one))) return { taken: 'later' }
+    if (all.some(one => !isOver(one) && now < one.expires_at)) return { taken: 'open' }
+    const [newest] = about
+    if (!newest || newest.one !== all[0]) return { taken: 'no' }
+    const isPlain = await this.#isPlainlyLate(newest.one, newest.option?.id, message)
+    return isPlain ? { taken: 'over', over: newest.one } : { taken: 'no' }
+  }
+
+  /** Whether a plain choice comes after the end of a question, which is the last thing that the bot sent in the chat. */
+  async #isPlainlyLate(ask: StoredAsk, option: string | undefined, message: Message): Promise<boolean> {
+    const { answer, code, sent_at = message.timestamp, session, user_id } = ask
+    const isOther = option !== undefined && option !== answer && message.timestamp > sent_at
+    if (!isOther || !isLate(ask, message)) return false
+    const sent = { session, user_id, direction: 'sent', limit: 1, offset: 0 } as const
+    const { messages } = await this.ports.history.page(sent)
+    return shownIn(messages[0]?.text) === code
   }
 
   /** Returns a question as it is now, or as it was found while this waited for the look of another caller. */
@@ -231,7 +347,7 @@ export class Asks extends RunningPart<AskPorts> {
     end: { answer: string; answered_by?: string; answered_in?: number },
   ): Promise<StoredAsk> {
     const { asks, outbox } = this.ports
-    this.#shownAgain.delete(ask.id)
+    this.#unclear.delete(ask.id)
     await asks.end(ask.id, { ...end, answered_at: this.runtime.clock.now() })
     const now = (await asks.get(ask.id)) ?? ask
     if (now.answer === '' && now.entry !== undefined && now.sent_at === undefined)
@@ -267,36 +383,49 @@ export class Asks extends RunningPart<AskPorts> {
   /** Reads the chat from the question on, and returns the first message that chooses. */
   async #findAnswer(ask: StoredAsk) {
     const messages = await this.#readChat(ask)
-    let unclear: number | undefined
+    const unclear: Unclear[] = []
+    let shown = 0
     for (const [nth, message] of messages.entries()) {
       const { direction, from_user, id, timestamp } = message
+      if (direction === 'sent' && shownIn(message.text) === ask.code) shown += 1
       if (direction !== 'received' || timestamp >= ask.expires_at) continue
-      const choice = choiceOf(ask, saidIn(message))
-      if (choice?.option && (choice.hasCode || (await this.#isPlain(ask, messages, nth))))
+      const choice = choiceOf(ask, message)
+      if (choice?.option && (choice.isNamed || (await this.#isPlain(ask, messages, nth))))
         return { answer: choice.option.id, answered_by: `user:${from_user}`, answered_in: id }
       const isNew = ask.sent_at !== undefined && timestamp > ask.sent_at
-      if (choice && isNew && this.runtime.clock.now() - timestamp > pauseMs) unclear ??= id
+      if (!isNew || this.runtime.clock.now() - timestamp <= pauseMs) continue
+      const isNext = unclear.length === 0 && shownIn(lastSent(messages, nth)?.text) === ask.code
+      if (choice || (isNext && mayChoose(ask, message))) unclear.push({ id, isAfterAgain: shown > 1 })
     }
-    if (unclear !== undefined) await this.#askAgain(ask, unclear)
+    await this.#answerUnclear(ask, unclear)
     return undefined
   }
 
-  /** Shows a question once more, after a message that may be an answer to it, and does not count. */
-  async #askAgain(ask: StoredAsk, message: number): Promise<void> {
-    const { asks, sender } = this.ports
-    const { code, expires_at: until, id, session, user_id: to } = ask
-    if (this.#shownAgain.has(id)) return
-    const request = { to, session, text: formatAsk(ask), media: [], until }
-    const idempotency_key = `svc:question:${id}:${code}:again`
+  /** Shows a question once more after the first of these messages, and says how to answer it after the newest of those after that. */
+  async #answerUnclear(ask: StoredAsk, messages: readonly Unclear[]): Promise<void> {
+    const { code, expires_at, id } = ask
+    const answered = this.#unclear.get(id) ?? new Set()
+    const newest = messages.findLast(({ isAfterAgain }) => isAfterAgain)
+    for (const one of [messages[0], newest]) {
+      if (!one || answered.has(one.id)) continue
+      const [text, key] = one === newest ? [howTo(ask), one.id] : [formatAsk(ask), 'again']
+      const sent = await this.#tell(ask, text, `${id}:${code}:${key}`, expires_at)
+      if (sent === 'later') return
+      this.#unclear.set(id, answered.add(one.id))
+      if (sent?.status === 'accepted' && !sent.suspect && sent.message_id !== undefined)
+        await this.ports.asks.change(id, { message_id: sent.message_id })
+    }
+    for (const one of messages) answered.add(one.id)
+  }
+
+  /** Says something about a question. @returns later: to be tried again; undefined: no answer is left for it */
+  async #tell({ session, user_id: to }: StoredAsk, text: string, key: string, until: number) {
+    const request = { to, session, text, media: [], until, idempotency_key: `svc:question:${key}` }
     try {
-      const sent = await sender.send({ ...request, idempotency_key }, createDirectCall({ by: ownerOf }))
-      this.#shownAgain.set(id, message)
-      if (sent.status === 'accepted' && !sent.suspect && sent.message_id !== undefined)
-        await asks.change(id, { message_id: sent.message_id })
+      return await this.ports.sender.send(request, createDirectCall({ by: ownerOf }))
     } catch (error) {
       if (!(error instanceof SvcError)) throw error
-      // No answer is left for it.
-      if (error.code !== 'rate_limited') this.#shownAgain.set(id, 0)
+      return error.code === 'rate_limited' ? 'later' : undefined
     }
   }
 
@@ -329,10 +458,9 @@ export class Asks extends RunningPart<AskPorts> {
     const { items, msg_type, ref_msg, timestamp } = messages[nth]!
     const isText = msg_type === 'TEXT' && items.length === 1 && ref_msg === undefined
     if (!isText || message_id === undefined || timestamp <= sent_at) return false
-    const last = messages.slice(0, nth).findLast(({ direction }) => direction === 'sent')
     const isNear = (one: Message) =>
       one !== messages[nth] && one.direction === 'received' && Math.abs(timestamp - one.timestamp) <= pauseMs
-    if (last?.message_id !== message_id || messages.some(isNear)) return false
+    if (lastSent(messages, nth)?.message_id !== message_id || messages.some(isNear)) return false
     if (this.runtime.clock.now() - timestamp <= pauseMs) return false
     if (grants && (await this.ports.findOwner(session)) !== user_id) return false
     // Others may have left the outbox since they were looked at, and are open longer then.
@@ -345,30 +473,20 @@ export class Asks extends RunningPart<AskPorts> {
 /** Every principal that is not a key sees all entries of the outbox. */
 const ownerOf: Principal = { kind: 'open' }
 
-/**
- * Returns what a text chooses, and whether it does so with the code.
- *
- * @returns undefined if it is no choice; without an option if it is not clear which
- */
-function choiceOf(
-  { code, options }: StoredAsk,
-  text: string,
-): { option?: QuestionOption | undefined; hasCode: boolean } | undefined {
-  if (text.length > longestChoice) return undefined
-  const said = readAnswer(text, one => one === code)
-  if (said?.code !== undefined && said.code !== code) return undefined
-  const numbered = said && chooseOption(said, options)
-  const named = findNamed(text, code, options)
-  if (said?.code === code)
-    return { option: numbered ?? (named.length === 1 ? named[0] : undefined), hasCode: true }
-  // A choice may be called 2, and not be the second one.
-  const [option, ...others] = new Set(numbered ? [...named, numbered] : named)
-  const isOfNumbers = said?.number !== undefined && options.some(({ name }) => /^\D?\d+$/.test(name.trim()))
-  const isOther = isOfNumbers && bareOf(option?.name ?? '') !== String(said.number)
-  if (option) return { option: others.length > 0 || isOther ? undefined : option, hasCode: false }
-  const isMeant = said?.number !== undefined || (said && options.some(({ kind }) => kind !== 'other'))
-  return isMeant ? { hasCode: false } : undefined
+/** Whether a message came when a question was over. */
+function isLate(
+  { answer, answered_at, answered_in, expires_at }: StoredAsk,
+  { id, timestamp }: Pick<Message, 'id' | 'timestamp'>,
+): boolean {
+  if (answer === undefined) return false
+  return answered_in === undefined
+    ? timestamp >= Math.min(expires_at, answered_at ?? expires_at)
+    : id > answered_in
 }
+
+/** Returns the last message of the bot before one of a chat. */
+const lastSent = (messages: readonly Message[], nth: number): Message | undefined =>
+  messages.slice(0, nth).findLast(({ direction }) => direction === 'sent')
 
 const isSameQuestion = (
   ask: StoredAsk,
@@ -380,8 +498,29 @@ const isSameQuestion = (
   JSON.stringify(ask.options) === JSON.stringify(options)
 
 /** How a question reads in a chat: in no language but its own. */
-const formatAsk = ({ code, options, text }: StoredAsk): string =>
-  [text, '', ...options.map(({ name }, nth) => `${code} ${nth + 1} = ${name}`)].join('\n')
+const formatAsk = ({ text, ...ask }: StoredAsk): string => [text, '', ...linesOf(ask)].join('\n')
+
+const linesOf = ({ code, options }: Pick<StoredAsk, 'code' | 'options'>): string[] =>
+  options.map(({ name }, nth) => `${code} ${nth + 1} = ${name}`)
+
+const isChinese = ({ text }: StoredAsk): boolean => /\p{Script=Han}/u.test(text)
+
+/** What a person reads whose answers were not clear, also after the question was shown once more. */
+const howTo = (ask: StoredAsk): string =>
+  [
+    isChinese(ask)
+      ? '没有看懂，还没有作出选择。请回复下面的一行：'
+      : 'That was not clear, so nothing was chosen. Send one of these lines:',
+    ...linesOf(ask),
+  ].join('\n')
+
+/** What a person reads who answers too late. */
+const formatOver = (ask: StoredAsk): string => {
+  const text = cutMiddle(ask.text.replace(/\s+/g, ' '), mostQuoted)
+  return isChinese(ask)
+    ? `这个问题已经结束，你的回答没有被采用：${text}`
+    : `This question is over, so your answer was not used: ${text}`
+}
 
 function toQuestion(ask: StoredAsk): UserQuestion {
   const {

@@ -141,6 +141,10 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     {
       asks: store.asks,
       log: store.log,
+      async readMessage(id) {
+        const [row] = await store.log.getByIds([id])
+        return row && views.toMessage(row)
+      },
       history,
       sender,
       outbox,
@@ -165,6 +169,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     sessionEvents,
     backups,
     bulletins: topics.bulletins,
+    asks,
   }
   let closing: Promise<void> | undefined
   const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
@@ -252,14 +257,17 @@ interface Rooms extends Omit<ReturnType<typeof open.openSend>, 'findChat'> {
   delivery: WebhookDispatcher
   backups: Backups
   bulletins: Bulletins
+  asks: Asks
 }
 
-const inboxOf = ({ receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway['inbox'] =>
+const inboxOf = ({ asks, receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway['inbox'] =>
   oneShot
     ? {
-        recv(request, call) {
+        async recv(request, call) {
           housekeeping.runIfDue()
-          return oneShot.recv(request, call)
+          const received = await oneShot.recv(request, call)
+          await asks.hear()
+          return received
         },
         begin: (consumer, options) => inbox.begin(consumer, options),
         getHead: () => inbox.getHead(),
@@ -286,6 +294,7 @@ async function startRooms({
   sessionEvents,
   backups,
   bulletins,
+  asks,
 }: Rooms): Promise<void> {
   await oneShot?.halt()
   try {
@@ -300,6 +309,7 @@ async function startRooms({
   sessionEvents.start()
   backups.start()
   bulletins.start(() => pollingRole.isPolling)
+  asks.start(() => pollingRole.isPolling)
 }
 
 async function leave({ delivery, receive }: Pick<Rooms, 'delivery' | 'receive'>): Promise<void> {
@@ -323,6 +333,7 @@ async function closeRooms(rooms: Rooms, { clock }: ReturnType<typeof openRuntime
       rooms.sessionEvents.waitForEnd(),
       rooms.backups.waitUntilClosed(),
       rooms.bulletins.waitUntilClosed(),
+      rooms.asks.waitUntilClosed(),
     ]),
     clock.sleep(closeMs, patience.signal),
   ])

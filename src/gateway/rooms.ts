@@ -61,7 +61,7 @@ export function openReceive(
   const { bus } = runtime
   const ingest: Directory['ingest'] = async batch => {
     const ingested = await directory.ingest(batch)
-    if (batch.messages.length > 0) bus.notify('committed', batch)
+    if (batch.messages.length > 0) bus.notify('committed', { ...batch, rows: ingested.rows })
     for (const [nth, row] of ingested.rows.entries())
       if (row !== 'duplicate') bus.notify('received', batch.messages[nth]!.msg_type)
     return ingested

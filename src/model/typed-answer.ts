@@ -19,7 +19,7 @@ export interface Said {
 
 /** Longest text that is read as an answer, in characters. */
 const longest = 100
-/** Longest line of an option, with its code. */
+/** Longest line of an option, with its code: longer ones take long to compare, and choices have up to 100 characters. */
 const longestLine = 250
 
 /** Letters and digits that are not mistaken for each other: 32, so that a byte chooses one evenly. */
@@ -33,14 +33,14 @@ export const isCode = (word: string): boolean => codeForm.test(word)
 const list = (text: string) => new Set(text.split(' '))
 const words = {
   yes: list(
-    'YES Y YEP YEAH YUP OK OKAY OKEY SURE ALLOW ALLOWED APPROVE APPROVED AGREE AGREED CONFIRM CONFIRMED 是 是的 好 好的 好啊 好吧 行 可以 允许 同意 批准 确认 嗯 没问题 👍 👌 ✅ ✔',
+    'YES Y YEP YEAH YUP OK OKAY OKEY SURE ALLOW ALLOWED APPROVE APPROVED AGREE AGREED CONFIRM CONFIRMED 是 是的 好 好的 好啊 好吧 好呀 好嘞 好滴 行 可以 允许 允許 同意 赞成 贊成 批准 确认 確認 确定 確定 对 對 嗯 没问题 沒問題 强 👍 THUMBSUP 👌 🆗 ✅ ✔ ☑ 🙆',
   ),
   no: list(
-    'NO N NOPE NAH NEVER NOT DONT DENY DENIED REJECT REJECTED REFUSE REFUSED DECLINE CANCEL 不 不是 不好 不行 不要 不可以 不允许 不同意 不批准 不用 不了 拒绝 否 别 算了 取消 👎 ❌ ✖ 🙅',
+    'NO N NOPE NAH NEVER NOT DONT DENY DENIED REJECT REJECTED REFUSE REFUSED DECLINE CANCEL 不 不是 不好 不行 不要 不可以 不允许 不同意 不批准 不用 不了 拒绝 拒絕 反对 反對 否 别 別 算了 取消 弱 👎 THUMBSDOWN ❌ ❎ ✖ 🙅 🚫',
   ),
   /** Words that say nothing about the choice. */
   polite: list(
-    'PLEASE PLS PLZ THANKS THANK YOU THX TY HI HELLO HEY OPTION ONCE IT 请 谢谢 谢谢你 谢了 多谢 麻烦 麻烦你 你好 您好 选 我选 选择 选项 第 个 项 号 一次 吧 啊 哦 呢 哈 🙏 😊 🙂',
+    'PLEASE PLS PLZ THANKS THANK YOU THX TY HI HELLO HEY OPTION ONCE IT 请 請 谢谢 謝謝 谢谢你 谢了 多谢 麻烦 麻烦你 你好 您好 选 我选 选择 选项 第 个 项 号 一次 吧 啊 哦 呢 哈 🙏 😊 🙂',
   ),
   /** Words of a question, or of more than this one time. */
   unclear: list('? ALWAYS FOREVER 始终 总是 永远 一直 吗 么'),
@@ -78,6 +78,8 @@ const wordsOf = (text: string): string[] =>
     piece => (/^\p{Script=Han}/u.test(piece) ? piece.match(chineseWords) : null) ?? [piece],
   )
 
+const isImpolite = (word: string): boolean => !words.polite.has(word)
+
 /** Returns what a message says: its text, or what WeChat heard in a voice message. */
 export function saidIn({ items, msg_type, text }: Pick<Message, 'items' | 'msg_type' | 'text'>): string {
   if (msg_type === 'TEXT') return text
@@ -98,7 +100,7 @@ export function readAnswer(text: string, isOpen: (code: string) => boolean): Sai
   const found = { codes: new Set<string>(), numbers: new Set<number>(), yes: false, no: false }
   let isUnclear = false
   let isSentence = false
-  const all = wordsOf(text).filter(word => !words.polite.has(word))
+  const all = wordsOf(text).filter(isImpolite)
   // A code and a number count even if the question is over: the agent must not get them as a prompt.
   const isLate =
     all.length === 2 &&
@@ -171,10 +173,75 @@ export function findNamed(
   const spaced = (words: string) => words.replace(/(?:(?!\?)[\p{P}\s])+/gu, ' ')
   const bare = spaced(bareOf(text, code))
   const [, number, shown] = /^(\d{1,2})(?: ?= ?| )(.+)$/.exec(bare) ?? []
-  return options.filter(({ name }, nth) => {
+  const found = options.filter(({ name }, nth) => {
     const own = spaced(bareOf(name))
     return own !== '' && (own === bare || (Number(number) === nth + 1 && own === shown?.trim()))
   })
+  if (found.length > 0) return found
+  const impolite = (words: string) => wordsOf(words).filter(isImpolite).join(' ')
+  const said = impolite(bareOf(text, code))
+  return said === '' ? [] : options.filter(({ name }) => impolite(name) === said)
+}
+
+/** A question to a person, as far as it matters for reading an answer to it. */
+interface Choosable {
+  readonly code: string
+  readonly options: readonly QuestionOption[]
+}
+
+/**
+ * Returns what a message chooses, and whether it is certain which question it answers: it has the code, or quotes it.
+ *
+ * @returns undefined if it is no choice; without an option if it is not clear which
+ */
+export function choiceOf(
+  { code, options }: Choosable,
+  message: Pick<Message, 'items' | 'msg_type' | 'ref_msg' | 'text'>,
+): { option?: QuestionOption | undefined; isNamed: boolean } | undefined {
+  const text = saidIn(message)
+  if (text.length > longestLine) return undefined
+  const said = readAnswer(text, one => one === code)
+  if (said?.code !== undefined && said.code !== code) return undefined
+  const numbered = said && chooseOption(said, options)
+  const named = findNamed(text, code, options)
+  const quoted = shownIn(message.ref_msg?.text)
+  if (quoted !== undefined && quoted !== code && said?.code === undefined) return undefined
+  const isNamed = said?.code === code || quoted === code
+  // A choice may be called 2, and not be the second one.
+  const [option, ...others] = new Set(numbered ? [...named, numbered] : named)
+  if (said?.code === code) return { option: numbered ?? (named.length === 1 ? option : undefined), isNamed }
+  const isOfNumbers = said?.number !== undefined && options.some(({ name }) => /^\D?\d+$/.test(name.trim()))
+  const isOther = isOfNumbers && bareOf(option?.name ?? '') !== String(said.number)
+  if (option) return { option: others.length > 0 || isOther ? undefined : option, isNamed }
+  const isMeant = said?.number !== undefined || (said && options.some(({ kind }) => kind !== 'other'))
+  return isMeant || isNamed ? { isNamed } : undefined
+}
+
+/** Returns the code of the question that a text of the bot shows. */
+export const shownIn = (text = ''): string | undefined => /^([A-Z2-9]{4}) 1 = /m.exec(text)?.[1]
+
+/**
+ * Whether a message that is no choice may be meant as one, if it follows the question: it says nothing in words, begins
+ * like an answer, or has the name of an option or a part of it.
+ */
+export function mayChoose(
+  { options }: Choosable,
+  message: Pick<Message, 'items' | 'msg_type' | 'ref_msg' | 'text'>,
+): boolean {
+  const text = saidIn(message)
+  if (text.length > longestLine || shownIn(message.ref_msg?.text) !== undefined) return false
+  const all = wordsOf(text).filter(isImpolite)
+  const [first] = all
+  if (first === undefined) return message.msg_type !== 'TEXT'
+  const isAnswer = ['yes', 'no'].includes(meaningOf(first) ?? '') || /^\d{1,2}$/.test(first)
+  const line = (all: readonly string[]) => ` ${all.join(' ')} `
+  return (
+    isAnswer ||
+    options.some(({ name }) => {
+      const own = wordsOf(name)
+      return own.length > 0 && (line(all).includes(line(own)) || line(own).includes(line(all)))
+    })
+  )
 }
 
 /** Whether an option rejects. */

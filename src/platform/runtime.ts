@@ -10,7 +10,14 @@ import type { Tasks } from './tasks.ts'
 /** Events between the parts of a gateway, with their arguments. */
 export interface BusEvents {
   /** A polled batch is stored, and the context tokens to answer it are on disk. */
-  committed: [batch: { session: string; messages: readonly { from_user: string }[] }]
+  committed: [
+    batch: {
+      session: string
+      messages: readonly { from_user: string }[]
+      /** The row id of each message. */
+      rows: readonly (number | 'duplicate')[]
+    },
+  ]
   /** Session files were written: a login, a logout, a rename, a requested token check, a change of muting. */
   sessionsChanged: []
   roleChanged: ['poller' | 'watcher']

@@ -1,23 +1,23 @@
 /** Questions to people: asked, answered from the log, over, and found again. */
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { type AskPorts, Asks } from '../../src/gateway/asks.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import type { AskRequest } from '../../src/model/question.ts'
-import type { Runtime } from '../../src/platform/runtime.ts'
+import { Bus, type Runtime } from '../../src/platform/runtime.ts'
 import type { NewAsk } from '../../src/storage/asks.ts'
 import { testClock } from '../support/clock.ts'
 import { codeOf } from '../support/failure.ts'
-import { type TestGateway, withGateway } from '../support/gateway.ts'
+import { rowsIn, type TestGateway, type TestGatewayOptions, withGateway } from '../support/gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
 const call = (by: Principal = owner) => createDirectCall({ by })
 
 /** Times of messages and times to answer are of one clock, which the test moves. */
-async function begin(): Promise<TestGateway> {
+async function begin(config: TestGatewayOptions['config'] = {}): Promise<TestGateway> {
   const clock = testClock({ runs: false })
   const sandbox = await withSandbox({ clock })
-  const t = await withGateway({ clock, sandbox })
+  const t = await withGateway({ clock, sandbox, config })
   return {
     ...t,
     async [Symbol.asyncDispose]() {
@@ -219,7 +219,11 @@ test('the store is read once for all who wait for a question', async () => {
     return { id: 7, options: [{ id: '1', name: 'yes', kind: 'allow_once' }], answer: '1' }
   }
   const ports = { asks: { get }, log: { getHead: async () => 0 } } as unknown as AskPorts
-  const runtime = { clock: testClock(), closing: new AbortController().signal } as unknown as Runtime
+  const runtime = {
+    bus: new Bus(),
+    clock: testClock(),
+    closing: new AbortController().signal,
+  } as unknown as Runtime
   const asks = new Asks(ports, runtime)
   const all = await Promise.all(Array.from({ length: 50 }, () => asks.wait(7, 0, call())))
   // Once for each to see whose it is, and one look for all.
@@ -238,7 +242,7 @@ test('a code that another open question has is not used again', async () => {
     asks: { add },
     findChat: async () => ({ session: 's', user_id: 'u' }),
   } as unknown as AskPorts
-  const asks = new Asks(ports, {} as Runtime)
+  const asks = new Asks(ports, { bus: new Bus() } as Runtime)
   expect((await asks.ask({ to: 'u', text: 'Deploy?', choices: [], timeout: 600 }, call())).id).toBe(7)
   expect(new Set(codes).size).toBe(2)
 })
@@ -344,4 +348,164 @@ test('a key sees its own questions', async () => {
   expect(await codeOf(t.gateway.asks.cancel(asked.id, by))).toBe('not_found')
   const own = await ask(t, { text: 'Mine?' }, by)
   expect((await t.gateway.asks.wait(own.id, 0, call(by))).state).toBe('open')
+})
+
+/** What the bot said since, the newest last. */
+const saidSince = async (t: TestGateway, count: number) =>
+  (await t.sandbox.messages({ from: 'bot' })).slice(count).map(one => JSON.stringify(one))
+
+/** An answer: a text, in which CODE is the code; with `+` no pause follows. */
+type Answer = string | { media: 'voice' | 'image'; transcript?: string } | { quoting: string }
+
+const drinks = ['tea', 'coffee (black)', 'nothing']
+const yesNo = ['yes', 'no']
+
+/** The person writes, and it is stored. @param question its `message_id` */
+async function write(t: TestGateway, answer: Answer, code: string, question: string): Promise<void> {
+  if (typeof answer === 'string') return hear(t, answer.replace('CODE', code).replace('+', ''), 0)
+  const { bot_id: to, user_id: from } = t.bots.get('default')!
+  const count = async () =>
+    (await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })).total
+  const before = await count()
+  t.clock.advance(1)
+  if ('quoting' in answer) await t.sandbox.say(answer.quoting, { to, from, quote: question, how: 'id' })
+  else {
+    const transcript = answer.transcript?.replace('CODE', code)
+    const more = { to, from, ...(transcript && { transcript }) }
+    await t.sandbox.media(answer.media, new Uint8Array(10), more)
+  }
+  await t.until('it is stored', async () => (await count()) > before)
+}
+
+/** The answer as it is stored, without looking for one. */
+async function storedAnswer(t: TestGateway, id: number): Promise<string | undefined> {
+  const query = `SELECT answer FROM agent_question WHERE id = ${id}`
+  return (await rowsIn<{ answer?: string }>(t.dir, query))[0]?.answer
+}
+
+/** Whether nobody waits or somebody does, each answer has its effect: a choice, or words. */
+const answers: readonly [
+  choices: readonly string[],
+  answers: readonly Answer[],
+  choice: string | undefined,
+  said: 'nothing' | 'again' | 'again, how to',
+][] = [
+  [yesNo, ['好嘞！'], 'yes', 'nothing'],
+  [yesNo, ['確定'], 'yes', 'nothing'],
+  [yesNo, ['[强]'], 'yes', 'nothing'],
+  [yesNo, ['[ThumbsDown]'], 'no', 'nothing'],
+  [yesNo, ['👎🏽'], 'no', 'nothing'],
+  [yesNo, ['ＮＯ！！'], 'no', 'nothing'],
+  [drinks, ['②'], 'coffee (black)', 'nothing'],
+  [drinks, ['tea please 🙏'], 'tea', 'nothing'],
+  [['茶', '咖啡'], ['咖啡吧，谢谢'], '咖啡', 'nothing'],
+  [['茶', '都不要'], ['都不要。'], '都不要', 'nothing'],
+  [yesNo, [{ media: 'voice', transcript: 'CODE 1.' }], 'yes', 'nothing'],
+  [yesNo, [{ quoting: '好' }], 'yes', 'nothing'],
+  [drinks, ['How is the weather?'], undefined, 'nothing'],
+  [drinks, ['👍'], undefined, 'again'],
+  [drinks, ['coffee'], undefined, 'again'],
+  [drinks, ['I would like tea, thank you', 'tea'], 'tea', 'again'],
+  [['茶', '咖啡'], ['我想要咖啡'], undefined, 'again'],
+  [['部署', '不部署'], ['先不部署', '不部署'], '不部署', 'again'],
+  [yesNo, ['yes, go ahead', 'yes'], 'yes', 'again'],
+  [yesNo, [{ media: 'voice', transcript: '好的。' }], undefined, 'again'],
+  [yesNo, [{ media: 'voice' }], undefined, 'again'],
+  [yesNo, [{ media: 'image' }, 'ok'], 'yes', 'again'],
+  [yesNo, ['+yes', 'no'], undefined, 'again'],
+  [['3', '1', '2'], ['1', '1', 'CODE 1'], '3', 'again, how to'],
+]
+
+describe('where nobody waits', () => {
+  test('an answer counts, or is answered', async () => {
+    await using t = await begin()
+    await hear(t, 'hello')
+    for (const [choices, all, choice, said] of answers) {
+      const before = (await t.sandbox.messages({ from: 'bot' })).length
+      const asked = await ask(t, { choices })
+      const code = await codeIn(t, asked.text)
+      const { message_id } = (await t.sandbox.messages({ from: 'bot' })).at(-1)!
+      const hasEffect = choice !== undefined || said !== 'nothing'
+      for (const one of all) {
+        const count = (await saidSince(t, 0)).length
+        await write(t, one, code, message_id)
+        if (typeof one === 'string' && one.startsWith('+')) continue
+        if (!hasEffect) await t.pass(4000)
+        // It is read from the store alone, as nobody waits.
+        else
+          await t.soon(
+            `an effect of ${JSON.stringify(one)}`,
+            async () => (await saidSince(t, 0)).length > count || (await storedAnswer(t, asked.id)),
+          )
+      }
+      const texts = (await saidSince(t, before + 1)).map(one => {
+        expect(one).toContain(`${code} 1 = `)
+        return one.includes('Deploy?') ? 'again' : 'how to'
+      })
+      const ended = await t.gateway.asks.cancel(asked.id, owner)
+      expect([all, ended.choice, texts.join(', ') || 'nothing']).toEqual([all, choice, said])
+    }
+  })
+
+  test('an answer that quotes one of two questions is for that one', async () => {
+    const { t, asked } = await open()
+    await using _ = t
+    const [first] = await t.sandbox.messages({ from: 'bot' })
+    const { bot_id: to, user_id: from } = t.bots.get('default')!
+    const other = await ask(t, { text: 'Restart?' })
+    t.clock.advance(1)
+    await t.sandbox.say('no', { to, from, quote: first!.message_id, how: 'full' })
+    await t.soon('it counts', async () => (await look(t, asked.id)).choice === 'no')
+    await rest(t)
+    expect((await look(t, other.id)).state).toBe('open')
+    expect(await saidSince(t, 2)).toEqual([])
+  })
+
+  test('an answer after the end is told once that it is over, whichever process took it in', async () => {
+    const { t, asked, code } = await open(['yes', 'no'], { timeout: 3 })
+    await using _ = t
+    await t.pass(5000)
+    await hear(t, `${code} 1`)
+    await t.soon('it is told', async () => (await saidSince(t, 1)).length === 1)
+    await using beside = await t.beside()
+    for (const one of [t, beside]) await one.pass(70_000)
+    const [said, ...others] = await saidSince(t, 1)
+    expect(others).toEqual([])
+    expect(said).toContain('Deploy?')
+    expect(said).not.toContain(code)
+    expect((await look(t, asked.id)).state).toBe('unanswered')
+    expect(beside.lines.filter(line => line.includes('"error"'))).toEqual([])
+  })
+
+  test('what a process took in and left is looked at by the next one', async () => {
+    // It may not send anything after the question.
+    await using t = await begin({ pace: { perSecond: 1, perWindow: 1, windowMs: 3_600_000 } })
+    await hear(t, 'hello')
+    const asked = await ask(t, { timeout: 3 })
+    await t.pass(5000)
+    await hear(t, `${await codeIn(t, asked.text)} 1`)
+    await t.gateway.close()
+    expect(await saidSince(t, 1)).toEqual([])
+    await using next = await t.beside({ config: { pace: 'off' } })
+    await next.soon('it is told', async () => (await saidSince(t, 1)).length === 1)
+  })
+
+  test('a plain word after the end is told so too, if nothing else was said since; one after a choice if it is another one', async () => {
+    for (const [first, said, isTold] of [
+      [undefined, 'yes', true],
+      [undefined, 'what was that?', false],
+      ['yes', 'no', true],
+      ['yes', 'ok', false],
+    ] as const) {
+      const { t, asked } = await open(['yes', 'no'], { timeout: 3 })
+      await using _ = t
+      if (first) {
+        await hear(t, first)
+        await t.soon('it counts', () => storedAnswer(t, asked.id))
+      } else await t.pass(5000)
+      await hear(t, said, 4000)
+      if (isTold) await t.soon('it is told', async () => (await saidSince(t, 1)).length > 0)
+      expect([first, said, (await saidSince(t, 1)).length]).toEqual([first, said, isTold ? 1 : 0])
+    }
+  })
 })

@@ -92,7 +92,7 @@ test('lanes that wait for their user are looked at once; then those that change,
   })
   const hold = { since: clock.now(), until: clock.now() + 60_000, count: 1 }
   await store.outbox.holdBack(lanes[0]!.id, { hold })
-  runtime.bus.notify('committed', { session: 's', messages: [{ from_user: 'u3' }] })
+  runtime.bus.notify('committed', { session: 's', messages: [{ from_user: 'u3' }], rows: [1] })
   await until('a look at the user who wrote', 10_000, () => looks.at(-1)?.[0] === 'u3')
   expect(await look()).toEqual([])
   await store.outbox.holdBack(lanes[0]!.id, { hold: { ...hold, until: hold.until + 60_000 } })
@@ -167,7 +167,7 @@ test('a lane that a user freed while an older look goes on is looked at again at
   bus.notify('roleChanged', 'poller')
   outbox.start()
   await look(2)
-  bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }] })
+  bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }], rows: [1] })
   await look(3)
   await until('the lane is worked on again', 10_000, () => flushes === 2)
   older.resolve({ lanes: [held], revision: 2 })
@@ -215,7 +215,7 @@ test('a user who writes just as a flush ends is answered, also in a process that
   } as unknown as OutboxPorts
   const bus = new Bus()
   new Outbox(ports, runtimeOf({ clock: testClock(), bus }))
-  bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }] })
+  bus.notify('committed', { session: 's', messages: [{ from_user: 'u' }], rows: [1] })
   await until('the lane was found', 5000, () => found > 0)
   expect(flushed).toEqual([])
   ;(ports.worker.runningFlushes as Map<number, Promise<void>>).delete(7)

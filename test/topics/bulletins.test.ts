@@ -64,7 +64,7 @@ async function setUp() {
     },
     writes() {
       Object.assign(right, { remaining: 10, last_received: clock.now() })
-      runtime.bus.notify('committed', { session: 's', messages: [{ from_user: user_id }] })
+      runtime.bus.notify('committed', { session: 's', messages: [{ from_user: user_id }], rows: [1] })
     },
     dies() {
       worker = newWorker()
