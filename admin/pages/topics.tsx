@@ -3,7 +3,7 @@ import { t } from '../i18n.ts'
 import { setParams, useParam } from '../place.ts'
 import { type Asked, LeaveTopic, RemoveTopic, SenderKey } from '../topics/ask.tsx'
 import { TopicDetail } from '../topics/detail.tsx'
-import { AddTopic, ChangeTopic, JoinTopic } from '../topics/form.tsx'
+import { AddTopic, ChangeTopic, JoinTopic, OwnHours } from '../topics/form.tsx'
 import { TopicTable } from '../topics/table.tsx'
 import { loadTopics, topics } from '../topics/topics.ts'
 import { useAsked } from '../ui/ask.tsx'
@@ -58,6 +58,8 @@ function Question({ asked, onClose }: { asked: Asked | undefined; onClose(): voi
       return <ChangeTopic topic={asked.topic} onClose={onClose} />
     case 'join':
       return <JoinTopic topic={asked.topic} onClose={onClose} />
+    case 'hours':
+      return <OwnHours topic={asked.topic} person={asked.person} onClose={onClose} />
     case 'leave':
       return <LeaveTopic topic={asked.topic} person={asked.person} onClose={onClose} />
     case 'key':

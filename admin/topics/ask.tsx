@@ -16,7 +16,7 @@ import { contactOf } from './words.ts'
 export type Asked =
   | { what: 'add' }
   | { what: 'change' | 'join' | 'key' | 'remove'; topic: Topic }
-  | { what: 'leave'; topic: Topic; person: Person }
+  | { what: 'hours' | 'leave'; topic: Topic; person: Person }
 
 interface QuestionProps {
   topic: Topic

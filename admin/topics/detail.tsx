@@ -78,6 +78,9 @@ function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
               {person.quiet && ` · ${t('topics.quiet')} ${person.quiet} ${person.zone ?? ''}`}
               {person.waiting > 0 && ` · ${t('topics.waiting')} ${number(person.waiting)}`}
             </span>{' '}
+            <button type="button" class="link" onClick={() => onAsk({ what: 'hours', topic, person })}>
+              {t('topics.quiet')}
+            </button>{' '}
             {people.length > 1 && (
               <button type="button" class="link" onClick={() => onAsk({ what: 'leave', topic, person })}>
                 {t('topics.leave')}

@@ -10,8 +10,8 @@ import { Choice } from '../ui/choice.tsx'
 import { Field } from '../ui/field.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { shortIdOf } from '../users/avatar.tsx'
-import { type Priority, type Topic, topicCalls } from './topics.ts'
-import { priorityTexts } from './words.ts'
+import { type Person, type Priority, type Topic, topicCalls } from './topics.ts'
+import { contactOf, priorityTexts } from './words.ts'
 
 /** Adds a topic, then shows its detail with the address. */
 export function AddTopic({ onClose }: { onClose(): void }) {
@@ -115,6 +115,28 @@ export function ChangeTopic({ topic, onClose }: { topic: Topic; onClose(): void 
   )
 }
 
+/** Changes the quiet hours of one person. */
+export function OwnHours({ topic, person, onClose }: { topic: Topic; person: Person; onClose(): void }) {
+  const { problem, show } = useProblem()
+  return (
+    <Ask
+      title={t('topics.quiet_title', { name: isolated(contactOf(person)) })}
+      action={t('topics.change')}
+      onClose={onClose}
+      onError={show}
+      run={async form => {
+        show()
+        await topicCalls.change({ topic: topic.name, user: person.user_id, zone: '', ...quietIn(form) })
+        tell(t('topics.changed'))
+        onClose()
+      }}
+    >
+      <QuietFields {...person} zone={person.zone ?? topic.zone} about={t('topics.quiet_own_about')} />
+      {problem}
+    </Ask>
+  )
+}
+
 /** Why the topic was not added or changed, below the fields. */
 function useProblem() {
   const shown = useSignal('')
@@ -142,8 +164,6 @@ function Settings({ topic }: { topic?: Topic }) {
     min_priority = 'min',
     template,
   } = topic ?? {}
-  const { quiet = '', zone = timeFormat({}).resolvedOptions().timeZone } = topic ?? {}
-  const [from, until] = quiet.split('-')
   return (
     <>
       <div class="field-pair">
@@ -156,15 +176,7 @@ function Settings({ topic }: { topic?: Topic }) {
           <span>{t('topics.digest')}</span>
         </label>
       </div>
-      <div class="field-pair">
-        <Field label={t('topics.quiet_from')} input={{ name: 'from', type: 'time', defaultValue: from }} />
-        <Field label={t('topics.quiet_until')} input={{ name: 'until', type: 'time', defaultValue: until }} />
-      </div>
-      <Field
-        label={t('topics.zone')}
-        about={t('topics.quiet_about')}
-        input={{ name: 'zone', dir: 'ltr', defaultValue: zone }}
-      />
+      <QuietFields {...topic} about={t('topics.quiet_about')} />
       <Field
         label={t('topics.answers')}
         about={t('topics.answers_about')}
@@ -194,6 +206,32 @@ function Settings({ topic }: { topic?: Topic }) {
   )
 }
 
+function QuietFields({ about, quiet = '', zone }: Pick<Topic, 'quiet' | 'zone'> & { about: string }) {
+  const [from, until] = quiet.split('-')
+  const own = timeFormat({}).resolvedOptions().timeZone
+  return (
+    <>
+      <div class="field-pair">
+        <Field label={t('topics.quiet_from')} input={{ name: 'from', type: 'time', defaultValue: from }} />
+        <Field label={t('topics.quiet_until')} input={{ name: 'until', type: 'time', defaultValue: until }} />
+      </div>
+      <Field
+        label={t('topics.zone')}
+        about={about}
+        input={{ name: 'zone', dir: 'ltr', defaultValue: zone ?? own }}
+      />
+    </>
+  )
+}
+
+/** Returns the quiet hours in a form; with one time alone, a text that is refused. */
+function quietIn(form: FormData): { quiet: string; zone?: string } {
+  const [from = '', until = '', zone = ''] = ['from', 'until', 'zone'].map(name =>
+    String(form.get(name)).trim(),
+  )
+  return from || until ? { quiet: `${from}-${until}`, ...(zone && { zone }) } : { quiet: '' }
+}
+
 const PriorityChoice = (props: { label: string; name: string; value: Priority }) => (
   <Choice {...props}>
     {Object.entries(priorityTexts).map(([priority, text]) => (
@@ -206,15 +244,12 @@ const PriorityChoice = (props: { label: string; name: string; value: Priority })
 
 function settingsIn(form: FormData): Omit<Input<'change_topic'>, 'topic'> {
   const textOf = (name: string) => String(form.get(name)).trim()
-  const [from, until, zone] = [textOf('from'), textOf('until'), textOf('zone')]
-  const isQuiet = from !== '' && until !== ''
   const secret = textOf('secret')
   return {
     min_priority: textOf('min_priority') as Priority,
     max_priority: textOf('max_priority') as Priority,
     digest: form.has('digest'),
-    quiet: isQuiet ? `${from}-${until}` : '',
-    ...(isQuiet && zone !== '' && { zone }),
+    ...quietIn(form),
     answers: Number(textOf('answers')),
     keep_seconds: Math.round(Number(textOf('keep')) * hourSeconds),
     template: textOf('template'),

@@ -87,9 +87,13 @@ const settings = {
       examples: ['23:00-07:00'],
     }),
   ),
-  zone: optional.bounded(64, 'Time zone of the topic. Default: that of the service.', {
-    examples: ['Asia/Shanghai'],
-  }),
+  zone: optional(
+    Type.String({
+      maxLength: 64,
+      description: 'Time zone of the topic. Default: that of the service.',
+      examples: ['Asia/Shanghai'],
+    }),
+  ),
   digest: optional.flag(
     'Everything less urgent than "high" waits for a digest. Default: only "low" and "min".',
   ),

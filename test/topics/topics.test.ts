@@ -210,8 +210,13 @@ test('people are added, taken out and given hours of their own by name, also wit
   expect((await peopleOf())[1]).toMatchObject({ quiet: '22:00-06:00', answers: 2 })
   await topics.change(owner, { topic: 'home', user: dad, quiet: '' })
   expect((await peopleOf())[1]).not.toHaveProperty('quiet')
+  await topics.change(owner, { topic: 'home', user: dad, zone: 'Asia/Shanghai' })
+  await topics.change(owner, { topic: 'home', user: dad, zone: '' })
+  expect((await peopleOf())[1]).toMatchObject({ answers: 2 })
+  expect((await peopleOf())[1]).not.toHaveProperty('zone')
   for (const wrong of [
     { user: 'nobody', quiet: '' },
+    { zone: '' },
     { user: dad, digest: true },
     { remove: ['nobody'] },
     { remove: [dad, 'mUm@im.wechat'] },
