@@ -27,7 +27,7 @@ import { checkContentLength, readBodyBytes, rejectCompressed, releaseBody } from
 import { noteCaller, principalOf } from './caller.ts'
 import { HttpCall } from './http-call.ts'
 import { githubEvent } from './notify/forges.ts'
-import { type ReadBody, readBodyForm } from './notify/form.ts'
+import { readBodyForm } from './notify/form.ts'
 import { fieldText } from './notify/names.ts'
 import { type ReadNotices, readNotices } from './notify/read.ts'
 import { textAt } from './notify/sent-notice.ts'
@@ -143,11 +143,10 @@ const wrongSignatureError = () =>
 const sentLimit = (maxBytes: number) => ({ maxBytes, hint: 'Send a smaller file.' })
 
 /** Reads the body of a request. @throws SvcError `payload_too_large`, `rate_limited` */
-async function readSent(request: Request, query: Query, maxBytes: number): Promise<ReadBody> {
-  const { headers } = request
+async function readSent(request: Request, maxBytes: number): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = new Uint8Array(await readBodyBytes(request, sentLimit(maxBytes)))
   usageOf(principalOf(request))?.countBytes(bytes.length)
-  return readBodyForm({ headers, query }, bytes, parseLossless)
+  return bytes
 }
 
 type Query = Readonly<Record<string, string>>
@@ -201,16 +200,22 @@ async function answerSender(
     rejectCompressed(request.headers)
     checkContentLength(request.headers, sentLimit(maxBytes))
     if (isSigned && !hasTopic) throw wrongSignatureError()
-    const early = named === undefined ? await readSent(request, query, maxBytes) : undefined
+    const sources = { headers: request.headers, query }
+    const early =
+      named === undefined
+        ? await readBodyForm(sources, await readSent(request, maxBytes), parseLossless)
+        : undefined
     const topic = named ?? normalizeTopicName(textAt(early?.json, 'topic'))
     if (!topicForm.test(topic))
       throw badArgument('topic', 'expected the JSON of ntfy, or the name of a topic in the address')
     let notices: ReadNotices | undefined
     const read = async ({ secret, ...about }: TopicForDoor) => {
       if (isSigned && !secret) throw wrongSignatureError()
-      const body = early ?? (await readSent(request, query, maxBytes))
-      if (isSigned && !hasSignature(request, body.bytes, secret ?? '')) throw wrongSignatureError()
-      notices = readNotices({ headers: request.headers, query }, body, about, named === undefined)
+      const bytes = early?.bytes ?? (await readSent(request, maxBytes))
+      // What anybody may have sent is not parsed.
+      if (isSigned && !hasSignature(request, bytes, secret ?? '')) throw wrongSignatureError()
+      const body = early ?? (await readBodyForm(sources, bytes, parseLossless))
+      notices = readNotices(sources, body, about, named === undefined)
       return notices.notices
     }
     const accepted = await invoke(acceptNotices, context.gateway, { topic, read }, call, context.log)

@@ -259,6 +259,10 @@ test('GitHub proves itself by its signature alone', async () => {
     expect((await door.send(path, { headers: packed })).status).toBe(415)
     expect((await door.send(path, { headers, body: new Uint8Array(4 * 1024 * 1024 + 1) })).status).toBe(413)
   }
+  // It is not parsed: that it has too many values is not seen.
+  const wide = `[${'[],'.repeat(400_000)}[]]`
+  expect((await send(sign(wide, 'other'), '/notify/home', wide)).status).toBe(401)
+  expect((await send(sign(wide), '/notify/home', wide)).status).toBe(413)
   // A topic without a secret, an unknown one and the root answer the same.
   for (const path of ['/notify/work', '/notify/garden', '/'])
     expect((await send(sign(body), path)).body).toMatchObject({ code: 'unauthorized' })
