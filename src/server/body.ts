@@ -112,7 +112,7 @@ export function rejectCompressed(headers: Headers): void {
 const stallTimeoutMs = 60_000
 /** The same of a caller who has proved nothing. */
 const unprovenTimeoutMs = 10_000
-const smallBytes = 64 * 1024
+export const smallBytes = 64 * 1024
 
 /** Whether nobody knows who makes a request. At doors that note no caller, all callers are the owner. */
 const isUnproven = (request: Request): boolean => principalOf(request)?.kind === 'open'
@@ -164,21 +164,25 @@ export const releaseBody = (request: Request): void => heldBytes.release(request
  * 2 s.
  */
 const longTextLength = 1024 * 1024
-/** Approximate maximum of JSON tokens in a long text. Only a file makes a text that long. */
+/** Approximate maximum of JSON names and values in a long text. Only a file makes a text that long. */
 const maxTokens = 100_000
 /** Maximum nesting depth of a long text. */
 const maxDepth = 100
 const scanTurns = new SharedTurns(systemClock)
 
+/** Waits until it is the turn of a large body: in a round of the event loop, one is worked on. */
+export const takeTurn = (): Promise<void> => scanTurns.join()()
+
 /**
  * Checks the shape of a long JSON text.
  *
+ * @param shortLength characters of a text that is not checked
  * @throws SvcError `payload_too_large` if it has too many values or is nested too deep
  */
-export async function checkShape(text: string): Promise<void> {
-  if (text.length <= longTextLength) return
+export async function checkShape(text: string, shortLength = longTextLength): Promise<void> {
+  if (text.length <= shortLength) return
   const turn = scanTurns.join()
-  const tokenOutside = /["[\]{},]/g
+  const tokenOutside = /["[\]{},:]/g
   const tokenInString = /["\\]/g
   let depth = 0
   let tokens = 0
@@ -196,7 +200,7 @@ export async function checkShape(text: string): Promise<void> {
     if (isString || found === '"') continue
     if (++tokens > maxTokens || depth > maxDepth)
       throw new SvcError('payload_too_large', 'The body has too many values for its length', {
-        hint: 'Send fewer values in one call. Only a body with a file may be this long.',
+        hint: 'Send fewer values in one call.',
       })
   }
 }

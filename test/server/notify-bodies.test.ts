@@ -3,6 +3,9 @@
  * word for people. Their structure is that of the programs' own documents and sources.
  */
 import { expect, test } from 'bun:test'
+import { parseLossless } from '../../src/platform/lossless.ts'
+import { readBodyForm } from '../../src/server/notify/form.ts'
+import { codeOf } from '../support/failure.ts'
 import { type Row, read } from './notify-rows.ts'
 
 const rows: Record<string, Row> = {
@@ -982,4 +985,50 @@ test('JSON in UTF-16 keeps its title and its priority', async () => {
   ])
   const headers = { 'content-type': 'application/json' }
   expect(await read({ headers, body })).toEqual([{ title: '磁盘', text: '满', priority: 'high' }])
+})
+
+const manyFields = (most: number, value: unknown = 1) =>
+  Object.fromEntries(Array.from({ length: most }, (_, nth) => [`k${nth}`, value]))
+
+test('more fields than anybody reads are refused: of JSON, also inside a text, and of a form', async () => {
+  const form = (most: number) => ({
+    body: `${new URLSearchParams(manyFields(most) as never)}`,
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+  })
+  const inside = { ...form(0), body: `payload=${encodeURIComponent(JSON.stringify(manyFields(60_000)))}` }
+  for (const wide of [{ body: manyFields(60_000) }, form(2000), inside])
+    expect(await codeOf(read(wide))).toBe('payload_too_large')
+  for (const short of [{ body: manyFields(2000) }, form(500)])
+    expect((await read(short))[0]!.text).toContain('k0: 1')
+  const text = { ...form(0), body: `Tom & Jerry ${'& more '.repeat(2000)}` }
+  expect((await read(text))[0]).toMatchObject({ text: text.body.trim() })
+})
+
+test('what is not shown is not read: values after some thousands, and a name without end', async () => {
+  const values = Array(20_000).fill('x')
+  const [notice] = await read({ body: { ['k'.repeat(100_000)]: values } })
+  const lines = notice!.text.split('\n')
+  expect(lines).toHaveLength(31)
+  expect(Number(/\d+/.exec(lines.at(-1)!)?.[0])).toBeLessThan(10_000)
+  const said = { message: 'm'.repeat(600_000), lines: values.map((_, nth) => ({ title: `title ${nth}` })) }
+  expect((await read({ body: said }))[0]!.text).toContain('title 7')
+})
+
+test('between two large bodies, others have their turn', async () => {
+  const headers = new Headers({ 'content-type': 'application/json' })
+  const bytes = new Uint8Array(Buffer.from(JSON.stringify(manyFields(10_000))))
+  const order: string[] = []
+  let isOver = false
+  const note = () => {
+    order.push('turn')
+    if (!isOver) setImmediate(note)
+  }
+  setImmediate(note)
+  const bodies = [1, 2, 3].map(async () => {
+    await readBodyForm({ headers, query: {} }, bytes, parseLossless)
+    order.push('body')
+  })
+  await Promise.all(bodies)
+  isOver = true
+  expect(order.join(' ')).not.toContain('body body')
 })

@@ -570,14 +570,18 @@ describe('JSON of an unknown form', () => {
   test('a template that is long or leads deep ends soon', async () => {
     let deep: unknown = 'end'
     for (let nth = 0; nth < 2000; nth++) deep = { a: deep }
-    const body = { deep, long: 'x'.repeat(100_000) }
+    const body = { deep, long: 'x'.repeat(40_000) }
     const all = await readOne({ body, topic: { template: '{{.long}}'.repeat(400) } })
     expect(all.text).toHaveLength(16_000)
     expect((await readOne({ body, topic: { template: '{{'.repeat(2000) } })).text).toBe('{{'.repeat(2000))
     expect((await readOne({ body, topic: { template: '{{ . }}' } })).text).toContain('deep.a.a')
-    const wide = Object.fromEntries(Array.from({ length: 60_000 }, (_, nth) => [`k${nth}`, null]))
+    const wide = Object.fromEntries(Array.from({ length: 40_000 }, (_, nth) => [`k${nth}`, null]))
     const query = { template: 'yes', message: `${'{{.}}'.repeat(3000)}x` }
     expect((await readOne({ body: wide, query })).text).toBe('triggered')
+    let nested: unknown = Object.keys(wide).slice(0, 4000)
+    for (let nth = 0; nth < 3; nth++) nested = { a: nested }
+    const each = await readOne({ body: nested, topic: { template: '{{.a}}-{{.a.a}}-{{.a.a.a}}' } })
+    expect(each.text.split('-')).toEqual([expect.any(String), expect.any(String), ''])
   })
 })
 

@@ -1,4 +1,5 @@
 /** JSON of any form as lines: what people wrote comes first, whatever holds it. */
+import { longestNotice } from '../../model/topic.ts'
 import { isObject } from '../../platform/fields.ts'
 import { cutMiddle } from '../../platform/format.ts'
 import { isWebAddress } from './sent-notice.ts'
@@ -6,8 +7,14 @@ import { isWebAddress } from './sent-notice.ts'
 const maxLines = 30
 const [maxValueBytes, maxWordsBytes] = [240, 4000]
 const maxDepth = 40
-/** Further values are counted as one. */
-const maxLeaves = 20_000
+/** Further values are not read, nor further characters of a key. */
+const [maxValues, maxKey] = [5000, 240]
+
+/** How many more values are read. */
+export interface ValueRoom {
+  left: number
+}
+export const createRoom = (): ValueRoom => ({ left: maxValues })
 
 /** The last words of keys, by how much their values say to a person. */
 const wordsOf: readonly (readonly string[])[] = [
@@ -59,16 +66,17 @@ interface Leaf {
 
 /**
  * Returns at most 30 lines, such as `disk[0].free: 12`. If there are more, those that people wrote come alone, else the first;
- * a last line counts the others.
+ * a last line counts the others, as far as they were read.
  *
  * @param said what is shown already: it is not said twice
  */
-export function formatFields(json: unknown, said = ''): string {
+export function formatFields(json: unknown, said = '', room = createRoom()): string {
   const leaves: Leaf[] = []
-  addLeaves(json, '', '', 0, leaves)
+  addLeaves({ value: json, path: '', key: '', depth: 0 }, leaves, room)
   const seen = new Set<string>()
+  const shownAlready = said.slice(0, longestNotice)
   const fresh = leaves.filter(({ rank, text }) => {
-    const isKnown = rank < lowest && text.length > 3 && (said.includes(text) || seen.has(text))
+    const isKnown = rank < lowest && text.length > 3 && (shownAlready.includes(text) || seen.has(text))
     seen.add(text)
     return !isKnown
   })
@@ -82,22 +90,39 @@ export function formatFields(json: unknown, said = ''): string {
     : fresh.filter(one => one.head < heads.length).sort((a, b) => a.head - b.head)
   const lines = [...(head ? [head] : []), ...shown.filter(one => one !== head)].slice(0, maxLines)
   const left = fresh.length - lines.length
+  const count = room.left > 0 ? left : `more than ${left}`
   return [
     ...lines.map(one => (one.path && one !== head ? `${one.path}: ${one.text}` : one.text)),
-    ...(left > 0 ? [`… and ${left} other ${left === 1 ? 'field' : 'fields'}`] : []),
+    ...(left > 0 ? [`… and ${count} other ${count === 1 ? 'field' : 'fields'}`] : []),
   ].join('\n')
 }
 
-function addLeaves(value: unknown, path: string, key: string, depth: number, leaves: Leaf[]): void {
-  if (leaves.length >= maxLeaves || value === null) return
+/** A value, and where it stands. */
+interface Place {
+  readonly value: unknown
+  readonly path: string
+  readonly key: string
+  readonly depth: number
+}
+
+function addLeaves({ depth, key, path, value }: Place, leaves: Leaf[], room: ValueRoom): void {
+  if (room.left <= 0 || value === null) return
+  room.left--
   const isNested = typeof value === 'object'
   if (isNested && depth < maxDepth) {
     const isList = Array.isArray(value)
+    const names = Object.keys(isList ? value.slice(0, room.left) : value).slice(0, room.left)
     // What changed comes before what it was.
-    const names = Object.keys(value).sort((a, b) => Number(a === 'before') - Number(b === 'before'))
+    if (Object.hasOwn(value, 'before')) names.sort((a, b) => Number(a === 'before') - Number(b === 'before'))
     for (const name of names) {
-      const inner = isList ? `${path}[${name}]` : path ? `${path}.${name}` : name
-      addLeaves((value as Record<string, unknown>)[name], inner, isList ? key : name, depth + 1, leaves)
+      const short = name.slice(0, maxKey)
+      const inner = {
+        value: (value as Record<string, unknown>)[name],
+        path: isList ? `${path}[${name}]` : path ? `${path}.${short}` : short,
+        key: isList ? key : short,
+        depth: depth + 1,
+      }
+      addLeaves(inner, leaves, room)
     }
     return
   }

@@ -3,7 +3,7 @@ import { Buffer } from 'node:buffer'
 import { SvcError } from '../../model/error.ts'
 import type { AttachedFile } from '../../operations/notices.ts'
 import { attempt, isObject } from '../../platform/fields.ts'
-import { checkShape } from '../body.ts'
+import { checkShape, smallBytes, takeTurn } from '../body.ts'
 import { decodeBytes } from './bytes.ts'
 import { type FieldSources, findField, isTextName } from './names.ts'
 import { textAt } from './sent-notice.ts'
@@ -27,13 +27,14 @@ export interface ReadBody {
  * Reads the form of a body. What claims to be JSON or a form and is neither stays bytes: it is sent as text.
  *
  * @param parse parses JSON
- * @throws SvcError `payload_too_large` for JSON with too many values, or a form with too many parts
+ * @throws SvcError `payload_too_large` for JSON with too many values, or a form with too many fields or parts
  */
 export async function readBodyForm(
   sources: Pick<FieldSources, 'headers' | 'query'>,
   bytes: Bytes,
   parse: Parse,
 ): Promise<ReadBody> {
+  if (bytes.length > smallBytes) await takeTurn()
   const type = sources.headers.get('content-type') ?? ''
   if (/^multipart\/form-data/i.test(type)) return readMultipart(bytes, type, parse)
   // With a file name, the body is a file whatever is in it.
@@ -62,7 +63,7 @@ function decodeAsUtf8(bytes: Bytes): string | undefined {
 }
 
 async function parseJson(text: string, parse: Parse): Promise<unknown> {
-  await checkShape(text)
+  await checkShape(text, smallBytes)
   return attempt(() => parse(text))
 }
 
@@ -73,13 +74,14 @@ async function parseJson(text: string, parse: Parse): Promise<unknown> {
  * @param charset of the percent codes
  */
 function readFields(text: string, charset: string | undefined): Record<string, string> | undefined {
-  const pairs = text.trim().split('&')
+  const pairs = text.trim().split('&', maxParts + 1)
   const isStrict = pairs.every(pair => /^[\w.%*+~[\]-]+=[\w.%*+~!'()/:,@-]*$/.test(pair))
   const names = pairs.map(pair => pair.split('=', 1)[0]!)
   const isForm = isStrict
     ? names.some(isTextName) || pairs.length > 1 || /%[0-9a-f]{2}/i.test(text)
     : /^[\w-]+=/.test(text) && isTextName(names[0]!) && pairs.every(pair => /^[\w-]+=/.test(pair))
   if (!isForm) return undefined
+  if (pairs.length > maxParts) throw tooManyPartsError()
   const decode = (part: string): string => {
     const bytes = Buffer.from(
       part
@@ -100,7 +102,7 @@ const [mostUnfolded, deepestUnfolded] = [20, 6]
 
 /** Puts JSON in the place of texts that are an object, as AWS SNS sends its messages. */
 async function unfold(json: unknown, parse: Parse): Promise<void> {
-  const found = [...textsOfObjects(json, 0)].slice(0, mostUnfolded)
+  const found = textsOfObjects(json, 0).take(mostUnfolded).toArray()
   for (const { holder, key, text } of found) {
     const inner = await parseJson(text, parse)
     if (isObject(inner) && Object.keys(inner).length > 0) holder[key] = inner
@@ -132,8 +134,12 @@ async function ofForm(body: ReadBody, texts: Record<string, string>, parse: Pars
   return { ...body, json: isObject(whole) ? whole : fields }
 }
 
-/** Parsing more would block the process. */
+/** Fields of a form, or its parts. Parsing more would block the process. */
 const maxParts = 1000
+const tooManyPartsError = () =>
+  new SvcError('payload_too_large', `The form has more than ${maxParts} fields`, {
+    hint: 'Send JSON, or fewer fields.',
+  })
 
 /**
  * Returns the type with which a form is parsed, with the boundary whose parts were counted.
@@ -147,7 +153,7 @@ function countParts({ buffer, byteLength, byteOffset }: Bytes, type: string): st
   const mark = `--${boundary}`
   let count = 0
   for (let at = body.indexOf(mark); at >= 0; at = body.indexOf(mark, at + mark.length)) count++
-  if (count > maxParts) throw new SvcError('payload_too_large', 'The form has too many parts')
+  if (count > maxParts) throw tooManyPartsError()
   return `multipart/form-data; boundary=${boundary}`
 }
 

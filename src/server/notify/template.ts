@@ -4,7 +4,7 @@
  *
  * @see https://docs.ntfy.sh/publish/#message-templating
  */
-import { formatFields } from './fields.ts'
+import { createRoom, formatFields } from './fields.ts'
 import { textOf } from './sent-notice.ts'
 
 const place = /\{\{-?([^{}]{1,300}?)-?\}\}/g
@@ -18,9 +18,10 @@ const maxFilledLength = 16_000
 export function fillTemplate(template: string, json: unknown): string | undefined {
   // A value with many keys is written once, however often it is named.
   const written = new Map<string, string>()
+  const room = createRoom()
   const write = (path: readonly string[]): string => {
     const value = follow(json, path)
-    return typeof value === 'object' && value !== null ? formatFields(value) : textOf(value)
+    return typeof value === 'object' && value !== null ? formatFields(value, '', room) : textOf(value)
   }
   const fill = (place: string, inner: string): string => {
     const path = parsePath(inner.trim())
