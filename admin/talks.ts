@@ -1,6 +1,9 @@
 /** The list of conversations, and how messages and read marks change it. */
 import type { ConversationMark } from '../src/model/conversation.ts'
+import { isDraft, isLate } from '../src/send/sent-order.ts'
 import type { Conversation, Message, SessionUser } from './api.ts'
+
+export { asksFirst, inSentOrder, isDraft } from '../src/send/sent-order.ts'
 
 export type ReadMark = Required<ConversationMark>
 export type UnreadMark = Omit<ConversationMark, 'up_to'>
@@ -26,14 +29,6 @@ const received = new Map<string, { after: number; ids: number[] }>()
 
 /** Call this when the service has sent a new list. */
 export const forgetReceived = (): void => received.clear()
-
-/** Whether a message waits for a person's approval. */
-export const asksFirst = ({ status, reason_code }: Message): boolean =>
-  status === 'queued' && reason_code === 'approval'
-
-/** Whether a message was never more than a draft. It does not stand in the list, as in `saidLast` of the service. */
-export const isDraft = (message: Message): boolean =>
-  asksFirst(message) || (message.status === 'refused' && message.reason_code === 'declined')
 
 /** Whether a message failed, by itself: nobody cancelled or declined it. */
 export const isFailed = ({ status, reason_code: code }: Conversation['last_message']): boolean =>
@@ -63,8 +58,9 @@ export function listMessage(talks: Talks, message: Message, isUser: boolean): bo
   const { session } = message
   const key = talkKey(session, userId)
   const known = talks.get(key)
-  // The list shows the newest message. This one is older and only changed its state.
-  if (known && known.last_message.id > message.id) return false
+  const isOlder = known !== undefined && known.last_message.id > message.id
+  // The list shows the newest message. This one is older and only changed its state, or was sent just now.
+  if (isOlder && !isLate(message, known.last_message.timestamp)) return false
   if (known && known.last_message.id !== message.id && isDraft(message)) return false
   // Only the service knows whether the conversation has anything but refused sends.
   if (message.status === 'refused' && !isUser) return true
@@ -76,7 +72,7 @@ export function listMessage(talks: Talks, message: Message, isUser: boolean): bo
     ...(known ?? { session, user_id: userId, unread: 0 }),
     last_message: message,
     // An answer that WeChat accepted marks the conversation as read. A refused one does not.
-    unread: isTaken ? 0 : Math.min(mostUnread, (known?.unread ?? 0) + Number(counts)),
+    unread: isTaken && !isOlder ? 0 : Math.min(mostUnread, (known?.unread ?? 0) + Number(counts)),
   })
   return false
 }

@@ -129,7 +129,8 @@ test('the page knows the service by its types; it counts answers and shows initi
   )
   expect(values.sort()).toEqual([
     'conversations/pieces.ts → ../src/send/split.ts',
-    'conversations/rows.ts → ../src/send/sent-order.ts',
+    'talks.ts → ../src/send/sent-order.ts',
+    'talks.ts → ../src/send/sent-order.ts',
     'users/avatar.tsx → ../src/model/avatar.ts',
   ])
 })

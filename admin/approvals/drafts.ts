@@ -6,7 +6,7 @@ import { call, type Message, type OutboxEntry } from '../api.ts'
 import { itemWords } from '../conversations/message-summary.ts'
 import { onMessages, peerOf } from '../live.ts'
 import { may, mayApprove } from '../rights.ts'
-import { isDraft } from '../talks.ts'
+import { inSentOrder, isDraft } from '../talks.ts'
 
 /** Lists that exclude each other: what the caller approves, what others approve, what is sent by itself. */
 export const shelves = ['mine', 'others', 'queued'] as const
@@ -66,7 +66,7 @@ async function load({
     ? await call('list_messages', { session, user_id, limit: mostRead }).catch(() => none)
     : none
   const isIt = ({ id }: Message) => parts.some(part => part.id === id)
-  const all = page.messages.filter(one => !isDraft(one) && !isIt(one)).toReversed()
+  const all = inSentOrder(page.messages.toReversed()).filter(one => !isDraft(one) && !isIt(one))
   const first = all.findIndex(({ id }) => answers.includes(id))
   const from = Math.max(0, all.length - shownAtLeast)
   talks.value = new Map(talks.value).set(outbox_id, all.slice(first < 0 ? from : Math.min(first, from)))

@@ -7,13 +7,13 @@ import { userOf } from '../live.ts'
 import { answering, callerName, may, mayCancel } from '../rights.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
 import { accountOf } from '../sessions/names.ts'
+import { asksFirst } from '../talks.ts'
 import { clock, day, sameDay } from '../times.ts'
 import { Link } from '../ui/link.tsx'
 import { Time } from '../ui/marks.tsx'
 import { useWork } from '../ui/work.ts'
 import { Who } from '../users/avatar.tsx'
 import {
-  asksFirst,
   Delivery,
   deliveryNote,
   isCancelled,

@@ -7,8 +7,6 @@ import { asksFirst } from '../talks.ts'
 import { Icon, type IconName } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 
-export { asksFirst }
-
 type SentStatus = NonNullable<Message['status']>
 
 const states: Readonly<Record<SentStatus, { icon: IconName; text: TextKey; about: TextKey }>> = {

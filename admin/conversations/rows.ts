@@ -1,8 +1,7 @@
 /** The rows of a chat: each message with its headings. */
-import { SentOrder } from '../../src/send/sent-order.ts'
 import type { Message } from '../api.ts'
+import { asksFirst, inSentOrder } from '../talks.ts'
 import { sameDay } from '../times.ts'
-import { asksFirst } from './delivery.tsx'
 import type { Outgoing } from './pieces.ts'
 
 export interface Row {
@@ -37,8 +36,7 @@ export function rowsOf(
   outgoing: readonly Outgoing[],
   readUpTo: number | undefined,
 ): Row[] {
-  const order = new SentOrder<Message>()
-  const stored = [...inLog.flatMap(message => order.take(message)), ...order.rest()]
+  const stored = inSentOrder(inLog)
   const coming = outgoing.flatMap(one => one.pieces.value.map(message => ({ message, one })))
   const all = [...stored, ...coming.map(({ message }) => message)]
   // WeChat's times may go back.

@@ -2,12 +2,15 @@
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Scope } from '../model/access.ts'
 import type { Conversation, Hour } from '../model/conversation.ts'
+import type { Message } from '../model/message.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { createYield } from '../platform/clock.ts'
 import { RunningPart } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
+import { inSentOrder, isDraft, isLate } from '../send/sent-order.ts'
 import type { ConversationStore as Threads } from '../storage/store.ts'
 import type { Changes } from './changes.ts'
+import type { History } from './history.ts'
 
 /** Selects conversations; all if empty. */
 export interface ConversationFilter {
@@ -22,6 +25,7 @@ export interface ConversationFilter {
 
 export interface ConversationPorts {
   threads: Pick<Threads, 'listThreads' | 'markRead' | 'countMessages'>
+  history: Pick<History, 'page'>
   views: Views
   accounts: Pick<Accounts, 'listRights'>
   changes: Pick<Changes, 'notifyMark'>
@@ -29,12 +33,15 @@ export interface ConversationPorts {
 
 /** Minimum number of users read at a time. */
 const peerPage = 100
+/** Messages of a conversation among which its last one is looked for. */
+const mostRead = 50
 const hourMs = 60 * 60_000
 
 export class Conversations extends RunningPart<ConversationPorts> {
   /**
-   * Lists conversations, the one with the newest message first, at most `limit`. Includes logged-out
-   * sessions, as long as their messages are stored.
+   * Lists conversations, the one with the newest message first, at most `limit`. An answer that waited is as new as
+   * the time at which it was sent; a draft does not count. Includes logged-out sessions, as long as their messages are
+   * stored.
    *
    * @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable`
    */
@@ -62,8 +69,8 @@ export class Conversations extends RunningPart<ConversationPorts> {
         const right = rights.get(user_id)?.find(right => sessionKeyOf(right.session) === key)
         // A refused send to a user who never wrote is not a conversation.
         if (refused && !right) continue
-        const { remaining, window_expires_at } = right?.user ?? {}
-        const last_message = await views.toMessage(last)
+        const { last_sent, remaining, window_expires_at } = right?.user ?? {}
+        const last_message = await this.#findLast(await views.toMessage(last), user_id, last_sent, scope)
         found.push({
           session: right?.session ?? last.session,
           user_id,
@@ -74,12 +81,21 @@ export class Conversations extends RunningPart<ConversationPorts> {
         })
       }
       before = page.before
-      found.sort((a, b) => b.last_message.id - a.last_message.id)
+      found.sort(({ last_message: a }, { last_message: b }) => b.timestamp - a.timestamp || b.id - a.id)
       // All conversations of the next pages are older.
       const last = found[limit - 1]
       if (before === undefined || (last && last.last_message.id >= before)) return found.slice(0, limit)
       await turn()
     }
+  }
+
+  /** Returns what a person reads last. @param newest the newest message in the log */
+  async #findLast(newest: Message, user_id: string, lastSent = 0, scope?: Scope): Promise<Message> {
+    if (!isDraft(newest) && !isLate({ direction: 'sent', timestamp: lastSent }, newest.timestamp))
+      return newest
+    const { session } = newest
+    const page = await this.ports.history.page({ session, user_id, scope, limit: mostRead, offset: 0 })
+    return inSentOrder(page.messages.toReversed()).findLast(one => !isDraft(one)) ?? newest
   }
 
   /** @throws SvcError `invalid_arguments` for a bad session name, `store_unavailable` */

@@ -193,7 +193,7 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     media: mediaOf(media),
     history,
     asks,
-    conversations: new Conversations({ threads, views, accounts, changes }, runtime),
+    conversations: new Conversations({ threads, history, views, accounts, changes }, runtime),
     events,
     changes,
     keys,

@@ -1,6 +1,5 @@
 /** Operations for conversations: their list, pages of messages, read marks, and messages per hour. */
 import { type Static, Type } from '@sinclair/typebox'
-import type { Gateway } from '../gateway/gateway-api.ts'
 import { Conversation, Hour } from '../model/conversation.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import { HistoryPage, Message, MessageKind } from '../model/message.ts'
@@ -30,26 +29,6 @@ const ConversationLine = Type.Object({
   }),
 })
 
-/** Whether a message was never more than a draft: it waits for approval, or was declined. */
-const isDraft = ({ status, reason_code }: Message): boolean =>
-  (status === 'queued' && reason_code === 'approval') || (status === 'refused' && reason_code === 'declined')
-
-/** The drafts of one conversation that are passed over. */
-const mostDrafts = 50
-
-/** A draft is not part of the conversation: its line shows what was said before. */
-async function saidLast(
-  { history }: Pick<Gateway, 'history'>,
-  talk: Conversation,
-  signal: AbortSignal,
-): Promise<Conversation> {
-  const { session, user_id, last_message } = talk
-  if (!isDraft(last_message)) return talk
-  const before = last_message.id
-  const page = await history.page({ session, user_id, before, limit: mostDrafts, offset: 0 }, signal)
-  return { ...talk, last_message: page.messages.find(one => !isDraft(one)) ?? last_message }
-}
-
 function lineOf({ last_message, ...rest }: Conversation): Static<typeof ConversationLine> {
   const { id, direction, status, reason_code, user_name, timestamp } = last_message
   const text = last_message.text.slice(0, shortText).toWellFormed()
@@ -71,11 +50,9 @@ export const listConversations = defineOperation({
   }),
   output: Type.Array(ConversationLine),
   errors: ['session_not_found'],
-  async run(gateway, { limit, ...names }, { signal }) {
-    const { session, user: user_id } = await gateway.events.resolveFilter(names)
-    const talks = await gateway.conversations.list({ session, user_id, limit })
-    const said = await Promise.all(talks.map(talk => saidLast(gateway, talk, signal)))
-    return said.sort((one, other) => other.last_message.id - one.last_message.id).map(lineOf)
+  async run({ conversations, events }, { limit, ...names }) {
+    const { session, user: user_id } = await events.resolveFilter(names)
+    return (await conversations.list({ session, user_id, limit })).map(lineOf)
   },
 })
 

@@ -8,6 +8,20 @@ const skewMs = 60_000
 /** The sent messages in a row that are held back until one is received. */
 const mostInARow = 500
 
+/** Whether a message waits for a person's approval. */
+export const asksFirst = ({ status, reason_code }: Pick<Facts, 'reason_code' | 'status'>): boolean =>
+  status === 'queued' && reason_code === 'approval'
+
+/** Whether a message was never more than a draft: it waits for approval, or was declined. */
+export const isDraft = (message: Pick<Facts, 'reason_code' | 'status'>): boolean =>
+  asksFirst(message) || (message.status === 'refused' && message.reason_code === 'declined')
+
+/** Whether a message was sent after one that follows it in the log, of this time (Unix ms). */
+export const isLate = (
+  { direction, timestamp }: Pick<Facts, 'direction' | 'timestamp'>,
+  at: number,
+): boolean => direction === 'sent' && timestamp > at + skewMs
+
 const byTime = (one: Facts, other: Facts): number => one.timestamp - other.timestamp
 
 /**
@@ -23,7 +37,7 @@ export class SentOrder<M extends Facts> {
 
   /** @returns the messages whose place is known now */
   take(message: M): M[] {
-    if (message.status === 'queued' && message.reason_code === 'approval') {
+    if (asksFirst(message)) {
       this.#drafts.push(message)
       return []
     }
@@ -32,8 +46,8 @@ export class SentOrder<M extends Facts> {
       return this.#sent.splice(0, Math.max(0, this.#sent.length - mostInARow))
     }
     const { timestamp: at } = message
-    const [before = [], late = []] = [false, true].map(isLate =>
-      this.#sent.filter(({ timestamp }) => timestamp > at + skewMs === isLate),
+    const [before = [], late = []] = [false, true].map(wasLate =>
+      this.#sent.filter(one => isLate(one, at) === wasLate),
     )
     const due = this.#late.filter(({ timestamp }) => timestamp <= at)
     this.#late = [...this.#late.filter(({ timestamp }) => timestamp > at), ...late].sort(byTime)
@@ -46,4 +60,10 @@ export class SentOrder<M extends Facts> {
     const last = this.#late.length > 0 ? [...this.#late, ...this.#sent].sort(byTime) : this.#sent
     return [...last, ...this.#drafts]
   }
+}
+
+/** Returns messages of a conversation in the order in which people read them. @param inLog in the order of the log */
+export function inSentOrder<M extends Facts>(inLog: readonly M[]): M[] {
+  const order = new SentOrder<M>()
+  return [...inLog.flatMap(message => order.take(message)), ...order.rest()]
 }

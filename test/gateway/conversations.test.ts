@@ -47,6 +47,42 @@ test('each session and user is one conversation, with what is unread and what ma
   expect(await shown(t, { session: 'one', limit: 1 })).toEqual(['one: answer (0 unread, no answers)'])
 })
 
+test('a conversation stands where its answer was sent, also one that waited for approval', async () => {
+  await using t = await withGateway({ sessions: ['one', 'two'] })
+  const [one, two] = [t.bots.get('one')!, t.bots.get('two')!]
+  const says = (text: string, { bot_id: to, user_id: from }: typeof one, minutesAgo: number) =>
+    t.sandbox.raw(
+      {
+        message_id: minutesAgo,
+        from_user_id: from,
+        to_user_id: to,
+        message_type: 1,
+        message_state: 2,
+        create_time_ms: t.clock.now() - minutesAgo * 60_000,
+        context_token: 'c',
+        item_list: [{ type: 1, text_item: { text } }],
+      },
+      to,
+    )
+  await says('a', one, 20)
+  await t.receive(1)
+  const draft = { to: one.user_id, session: 'one', approval: 'nobody' } as const
+  const { outbox_id } = await t.send({ ...draft, text: 'approved late' })
+  await says('b', one, 9)
+  await says('c', two, 5)
+  await t.receive(2)
+  const before = ['two: c (1 unread, 10 answers)', 'one: b (2 unread, 10 answers)']
+  expect(await shown(t)).toEqual(before)
+  const declined = await t.send({ ...draft, text: 'declined' })
+  expect(await shown(t)).toEqual(before)
+  await t.gateway.outbox.cancel(owner, declined.outbox_id!)
+  expect(await shown(t)).toEqual(before)
+  await t.gateway.outbox.approve(owner, outbox_id!)
+  const after = ['one: approved late (1 unread, 9 answers)', 'two: c (1 unread, 10 answers)']
+  expect(await shown(t)).toEqual(after)
+  expect(await shown(t, { limit: 1 })).toEqual(after.slice(0, 1))
+})
+
 test('a send to somebody who never wrote leaves no conversation', async () => {
   await using t = await withGateway()
   const bot = t.bots.get('default')!

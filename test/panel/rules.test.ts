@@ -162,6 +162,30 @@ test('a message that waited stands where it was sent, and a draft below all of t
   expect(orderOf([...log, at(7, 20), at(8, 30)])).toEqual([1, 5, 6, 7, 3, 2, 8, 4])
   expect(orderOf(log)).toEqual([1, 5, 6, 3, 2, 4])
   expect(orderOf([at(1, 10), at(2, 10, sent), at(3, 10), at(4, 10, sent)])).toEqual([1, 2, 3, 4])
+
+  // In the list, too; what was received since stays unread.
+  const { listMessage, talksOf } = await import('../../admin/talks.ts')
+  const [older, newer] = [at(3, 16), { ...at(9, 20), from_user: 'other' }]
+  const talks = talksOf(
+    [newer, older].map(last_message => ({
+      session: 'default',
+      user_id: last_message.from_user,
+      last_message,
+      unread: 1,
+    })),
+  )
+  const listed = () => [...talks.values()].map(({ last_message: { id }, unread }) => [id, unread])
+  const to_user = older.from_user
+  listMessage(talks, at(2, 15, { ...sent, to_user }), true)
+  expect(listed()).toEqual([
+    [3, 1],
+    [9, 1],
+  ])
+  listMessage(talks, at(2, 25, { ...sent, to_user }), true)
+  expect(listed()).toEqual([
+    [9, 1],
+    [2, 1],
+  ])
 })
 
 test('the time of a message is by the clock of the service, even if the browser’s is wrong', async () => {
