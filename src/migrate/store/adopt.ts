@@ -69,7 +69,9 @@ export async function adoptStore({
       sql`DELETE FROM server_run`,
       sql`UPDATE head SET revision = revision + 1`,
     ])
-    const still = goesOn ? { sends: 0, webhooks: 0, keys: 0, topics: 0 } : await letStandStill(context, keepKeys)
+    const still = goesOn
+      ? { sends: 0, webhooks: 0, keys: 0, topics: 0 }
+      : await letStandStill(context, keepKeys)
     if (line) await addAuditLine(db, { ...line, subject: `${db.address} ${describeStill(still)}` })
     await db.run(sql`UPDATE meta SET home = home()`)
     await db.barrier()

@@ -26,8 +26,8 @@ export interface StandingStill {
 }
 
 /** What a line of the audit log says of it, in the words of `--json`. */
-export const describeStill = ({ keys, sends, webhooks }: StandingStill): string =>
-  `waiting_sends=${sends} paused_webhooks=${webhooks} revoked_keys=${keys}`
+export const describeStill = ({ keys, sends, topics, webhooks }: StandingStill): string =>
+  `waiting_sends=${sends} paused_webhooks=${webhooks} revoked_keys=${keys} closed_topics=${topics}`
 
 /** @throws SvcError `invalid_arguments` for a row that names a file as svc does not */
 export function* rejectForeignRows(engine: StoreTable['only']): Routine<void> {
