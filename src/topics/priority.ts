@@ -5,7 +5,7 @@ import { isObject } from '../platform/fields.ts'
 
 /** Words for severities, as rules and programs commonly use them; a topic may name others. */
 const usualWords: Readonly<Record<Priority, string>> = {
-  max: 'max urgent emergency emerg critical crit fatal disaster page panic alert blocker',
+  max: 'max highest urgent emergency emerg critical crit fatal disaster page panic alert blocker',
   high: 'high error err major severe failure failed important timesensitive',
   default: 'default normal medium moderate average warning warn active',
   low: 'low minor info information informational notice passive',

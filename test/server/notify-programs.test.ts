@@ -3,7 +3,7 @@
  * documents show, whose address stands with it: what a person reads first, what else, and what is only for machines.
  */
 import { expect, test } from 'bun:test'
-import { type Row, read } from './notify-rows.ts'
+import { type ProgramRow, read, testPrograms } from './notify-rows.ts'
 
 const alarm = {
   AlarmName: 'api-errors',
@@ -94,11 +94,6 @@ const plex = {
     addedAt: 1700000000,
     updatedAt: 1700000000,
   },
-}
-
-interface ProgramRow extends Row {
-  /** How its text begins. */
-  head?: string
 }
 
 const rows: Record<string, ProgramRow> = {
@@ -956,15 +951,7 @@ const rows: Record<string, ProgramRow> = {
   },
 }
 
-test.each(Object.entries(rows))('%s', async (_, { has, hasNot = [], head = '', notice = {}, ...sent }) => {
-  const [first, ...others] = await read(sent)
-  expect(others).toEqual([])
-  expect(first).toMatchObject(notice)
-  expect(first!.text.slice(0, head.length)).toBe(head)
-  for (const part of has) expect(first!.text).toContain(part)
-  for (const part of hasNot) expect(first!.text).not.toContain(part)
-  expect(first!.text.split('\n').length).toBeLessThanOrEqual(33)
-})
+testPrograms(rows)
 
 test('a text that is JSON is read as such, except what ntfy is given; what is none, or too deep, stays a text', async () => {
   const inner = JSON.stringify({ title: 'Inner', state: 'down' })

@@ -1,5 +1,6 @@
 /** What a person reads of a body that a program sent. */
 
+import { expect, test } from 'bun:test'
 import type { SentNotice } from '../../src/operations/notices.ts'
 import { parseLossless } from '../../src/platform/lossless.ts'
 import { readBodyForm } from '../../src/server/notify/form.ts'
@@ -14,6 +15,23 @@ export interface Row {
   /** Further fields of the notice. */
   notice?: object
 }
+
+export interface ProgramRow extends Row {
+  /** How its text begins. */
+  head?: string
+}
+
+/** Each body is one notice, which a person can read. */
+export const testPrograms = (rows: Readonly<Record<string, ProgramRow>>): void =>
+  test.each(Object.entries(rows))('%s', async (_, { has, hasNot = [], head = '', notice = {}, ...sent }) => {
+    const [first, ...others] = await read(sent)
+    expect(others).toEqual([])
+    expect(first).toMatchObject(notice)
+    expect(first!.text.slice(0, head.length)).toBe(head)
+    for (const part of has) expect(first!.text).toContain(part)
+    for (const part of hasNot) expect(first!.text).not.toContain(part)
+    expect(first!.text.split('\n').length).toBeLessThanOrEqual(33)
+  })
 
 /** Returns the notices of a body: JSON, unless it is a text or bytes. */
 export async function read({

@@ -31,22 +31,46 @@ const wordsOf: readonly (readonly string[])[] = [
     'detail',
     'details',
     'error',
+    'exception',
+    'cause',
   ],
-  ['status', 'state', 'level', 'severity', 'priority', 'action', 'result', 'conclusion', 'event'],
-  ['name', 'project', 'host', 'hostname', 'service', 'instance', 'environment', 'device', 'culprit'],
+  [
+    'status',
+    'state',
+    'condition',
+    'level',
+    'severity',
+    'priority',
+    'action',
+    'result',
+    'conclusion',
+    'event',
+  ],
+  ['name', 'project', 'host', 'hostname', 'service', 'instance', 'environment', 'device', 'culprit', 'rule'],
   ['url', 'link', 'href', 'permalink', 'shortlink', 'page'],
 ]
 const ranks = new Map(wordsOf.flatMap((words, rank) => words.map(word => [word, rank] as const)))
-const lowest = wordsOf.length
+const [ofStates, ofNames, lowest] = [2, 3, wordsOf.length]
 /** An address for programs, not for people. */
-const machineAddress = /avatar|icon|image|photo|logo|api|hook|git|ssh|clone|cert/i
+const machineAddress = /avatar|icon|image|photo|logo|api|hook|git|ssh|clone|cert|self|diff/i
+const apiAddress = /^https?:\/\/(api\.|[^/]+\/(rest\/api|_apis)\/)/i
 const secretName =
-  /^(.*_)?(token|secret|password|passwd|authorization|cookie|(api|app|send|device|push|routing|access|secret)_?key)$/i
+  /(^|_)(token|secret|password|passwd|authorization|cookie|(api|app|send|device|push|routing|access|secret)_?key)$/
 
 /** Keys whose value heads a body that says nothing by a name of a notice, the best first; and those about others. */
-const heads = 'title subject headline message msg summary name description text body content'.split(' ')
-const aboutOthers = /(^|\.)(account|user|agent|actor|author|owner|sender|player|server|page)\./i
-const nameOfNews = /^([^[]*\.)?(name|(alarm|alert|check|event|incident|monitor|problem|rule|trigger)_?name)$/i
+const heads =
+  'title subject headline message msg summary name description text body content exception error cause reason'.split(
+    ' ',
+  )
+const aboutOthers =
+  /(^|\.)(account|user|agent|actor|author|owner|sender|player|server|page|repository|repo|organization|enterprise|manager|decoder|definition|webhook|integration)\./i
+const nameOfNews =
+  /^([^[]*\.)?(name|(alarm|alert|check|event|incident|monitor|problem|rule|search|trigger)_?((friendly|display)_?)?name)$/i
+/** Keys of the text itself, in an object that is named for what it is, such as `message.text`; and of the same text in other forms. */
+const [plainForms, otherForms] = [
+  new Set(['text', 'content', 'body', 'plain']),
+  new Set(['html', 'markdown']),
+]
 /** What programs need: it is left out of a body that has more than some lines, if people wrote something in it. */
 const ofMachines = new Set(
   'id ids uuid guid arn self signature hash sha checksum etag at ts timestamp created updated'.split(' '),
@@ -76,7 +100,8 @@ export function formatFields(json: unknown, said = '', room = createRoom()): str
   const seen = new Set<string>()
   const shownAlready = said.slice(0, longestNotice)
   const fresh = leaves.filter(({ rank, text }) => {
-    const isKnown = rank < lowest && text.length > 3 && (shownAlready.includes(text) || seen.has(text))
+    const isName = rank < lowest && rank !== ofStates
+    const isKnown = isName && text.length > 3 && (shownAlready.includes(text) || seen.has(text))
     seen.add(text)
     return !isKnown
   })
@@ -114,7 +139,9 @@ function addLeaves({ depth, key, path, value }: Place, leaves: Leaf[], room: Val
     const names = Object.keys(isList ? value.slice(0, room.left) : value).slice(0, room.left)
     // What changed comes before what it was.
     if (Object.hasOwn(value, 'before')) names.sort((a, b) => Number(a === 'before') - Number(b === 'before'))
+    const hasText = names.some(name => plainForms.has(name) && typeof Reflect.get(value, name) === 'string')
     for (const name of names) {
+      if (hasText && otherForms.has(name)) continue
       const short = name.slice(0, maxKey)
       const inner = {
         value: (value as Record<string, unknown>)[name],
@@ -129,14 +156,34 @@ function addLeaves({ depth, key, path, value }: Place, leaves: Leaf[], room: Val
   const text = isNested ? '…' : `${value}`.trim()
   if (text === '') return
   const words = wordsIn(key)
-  const rank = rankOf(key, words, text)
+  // A path may be long.
+  const near = path.slice(-maxValueBytes)
+  const rank = rankOf(near, words, text)
   leaves.push({
     path: cutMiddle(path, maxValueBytes),
-    text: secretName.test(key) ? '***' : cutMiddle(text, rank < 2 ? maxWordsBytes : maxValueBytes),
+    text: secretName.test(words.join('_'))
+      ? '***'
+      : cutMiddle(text, rank < 2 ? maxWordsBytes : maxValueBytes),
     rank,
-    head: headOf(path, words, text),
+    head: headOf(near, words, text),
     isOfMachines: ofMachines.has(words.at(-1) ?? '') || machineValue.test(text) || machineAddress.test(key),
   })
+}
+
+/** Where JSON says how urgent it is, and words by which it says that something is over. */
+const urgencyPath = /(severity|priority|urgency|importance)(_?level)?(\.(name|value|summary|label))?$/i
+const pastPath = /previous|old|before/i
+const overState = /^(resolved?|closed?|ok|up|recovered|operational|succe\w+|inactive|normal)$/i
+
+/** Returns what JSON says at any depth about how urgent it is; nothing if it says that something is over. */
+export function urgenciesIn(json: unknown): string[] {
+  const leaves: Leaf[] = []
+  addLeaves({ value: json, path: '', key: '', depth: 0 }, leaves, createRoom())
+  const isOver = leaves.some(
+    ({ path, rank, text }) => rank === ofStates && overState.test(text) && !pastPath.test(path),
+  )
+  const said = leaves.filter(({ path, text }) => urgencyPath.test(path) && /\p{L}/u.test(text))
+  return isOver ? [] : said.map(({ text }) => text)
 }
 
 const wordsIn = (key: string): string[] =>
@@ -146,16 +193,24 @@ const wordsIn = (key: string): string[] =>
     .split(/[^\p{L}\p{N}]+/u)
 
 function headOf(path: string, words: readonly string[], text: string): number {
-  const place = heads.indexOf(words.at(-1) ?? '')
+  const [last = ''] = words.slice(-1)
+  const [holder = ''] = wordsIn(path.split('.').at(-2) ?? '').slice(-1)
+  const isHeld = plainForms.has(last) && heads.includes(holder)
+  const place = heads.indexOf(isHeld ? holder : last)
   // The name of something else than the news heads nothing.
   const isName = heads[place] === 'name' && !nameOfNews.test(path)
   if (place < 0 || isName || isWebAddress(text) || aboutOthers.test(path)) return heads.length
   return place + (words.length > 1 ? 0.5 : 0)
 }
 
-function rankOf(key: string, words: readonly string[], text: string): number {
-  const rank = ranks.get(words.at(-1) ?? '') ?? lowest
-  return rank === lowest - 1 && (!isWebAddress(text) || machineAddress.test(key)) ? lowest : rank
+function rankOf(path: string, words: readonly string[], text: string): number {
+  const [last = ''] = words.slice(-1)
+  const isEvent = last === 'type' && (words.includes('event') || (path === 'type' && /\w[._:-]\w/.test(text)))
+  const rank = isEvent ? ofStates : (ranks.get(last) ?? lowest)
+  if (rank < ofStates && aboutOthers.test(path)) return ofNames
+  const isLink = isWebAddress(text) && !apiAddress.test(text)
+  const isForPeople = isLink && !machineAddress.test(path.split('.').slice(-2).join('.'))
+  return rank === lowest - 1 && !isForPeople ? lowest : rank
 }
 
 /** Returns an object without some keys. */

@@ -1,11 +1,12 @@
 /**
- * Events of GitHub, of Gitea and Forgejo, which send the same headers, and of GitLab: who did what where, what became of it, and
- * the address of it.
+ * Events of GitHub, of Gitea and Forgejo, which send the same headers, of Gogs and Gitee, which have the same form, and of GitLab:
+ * who did what where, what became of it, and the address of it.
  *
  * @see https://docs.github.com/en/webhooks/webhook-events-and-payloads
  * @see https://github.com/octokit/webhooks/tree/main/payload-examples/api.github.com
  * @see https://docs.gitlab.com/user/project/integrations/webhook_events
  * @see https://github.com/go-gitea/gitea/blob/main/modules/structs/hook.go
+ * @see https://help.gitee.com/webhook/gitee-webhook-push-data-format
  */
 import type { Priority } from '../../model/topic.ts'
 import type { SentNotice } from '../../operations/notices.ts'
@@ -21,8 +22,10 @@ export const githubEvent = 'x-github-event'
 /** Reads an event; undefined if the request is none. The id of its delivery is its fingerprint: a repeat has the same. */
 export function readForge(headers: Headers, json: Json): SentNotice | undefined {
   const kind = textOf(json.object_kind)
-  const name = headers.get(githubEvent)?.slice(0, 100)
-  if (name === undefined && !(kind && isObject(json.project))) return undefined
+  const name = nameIn(headers)?.slice(0, 100)
+  // Gitee also sends what robots of chat programs are sent.
+  const isForChat = textOf(json.msgtype) !== '' || textOf(json.msg_type) !== ''
+  if (isForChat || (name === undefined && !(kind && isObject(json.project)))) return undefined
   const event = name === undefined ? fromGitlab(kind, json) : json
   const delivery = headers.get('x-github-delivery') ?? headers.get('x-gitlab-event-uuid') ?? ''
   return {
@@ -36,6 +39,18 @@ export function readForge(headers: Headers, json: Json): SentNotice | undefined 
     ...(delivery && { fingerprint: delivery }),
   }
 }
+
+/** The events of Gitee, by the names that GitHub has for them. */
+const ofGitee: Readonly<Record<string, string>> = {
+  'Push Hook': 'push',
+  'Tag Push Hook': 'push',
+  'Issue Hook': 'issues',
+  'Merge Request Hook': 'pull_request',
+  'Note Hook': 'issue_comment',
+}
+
+const nameIn = (headers: Headers): string | undefined =>
+  headers.get(githubEvent) ?? headers.get('x-gogs-event') ?? ofGitee[headers.get('x-gitee-event') ?? '']
 
 /** Returns the first text that is at one of some paths, such as `alert.rule.severity`. */
 function at(json: unknown, paths: string): string {
@@ -56,14 +71,12 @@ function fromGitlab(kind: string, json: Json): Json {
   const jobs = Array.isArray(json.builds) ? json.builds : []
   const failed = jobs.filter(job => textAt(job, 'status') === 'failed').map(job => textAt(job, 'name'))
   const about = ['merge_request', 'issue', 'snippet', 'commit'].find(key => isObject(json[key])) ?? 'parent'
-  const action = at(thing, 'action')
   const isRun = /^(pipeline|build|deployment)$/.test(kind)
   return {
     ...json,
-    action: kind === 'note' ? 'commented on' : (pastOf[action] ?? action),
+    action: kind === 'note' ? 'commented on' : at(thing, 'action'),
     sender: { login: at(json, 'user.name user_name user_username') },
     repository: { full_name: at(json, 'project.path_with_namespace'), html_url: home },
-    total_commits: json.total_commits_count,
     deleted: isZero(after),
     compare: isEdge ? home : `${home}/-/compare/${before}...${after}`,
     commits: kind.endsWith('push') ? (json.commits ?? []) : undefined,
@@ -90,7 +103,7 @@ function fromGitlab(kind: string, json: Json): Json {
   }
 }
 const isZero = (commit: string): boolean => /^0+$/.test(commit)
-/** What was done, in the words of GitLab, and of events that have no action. */
+/** What was done, in the words of GitLab and Gitee, and of events that have no action. */
 const pastOf: Readonly<Record<string, string>> = {
   open: 'opened',
   close: 'closed',
@@ -100,6 +113,7 @@ const pastOf: Readonly<Record<string, string>> = {
   create: 'created',
   delete: 'deleted',
   fork: 'forked',
+  comment: 'created',
 }
 
 /** Keys of the thing that an event is about, where it is not the name of the event. */
@@ -134,7 +148,7 @@ const firstLineOf = (text: string): string => text.split('\n', 1)[0]!.trim()
 
 function readPush(json: Json): EventText {
   const commits = Array.isArray(json.commits) ? json.commits : []
-  const total = Math.max(Number(json.total_commits) || 0, commits.length)
+  const total = Math.max(Number(at(json, 'total_commits total_commits_count')) || 0, commits.length)
   const branch = textOf(json.ref).replace(/^refs\/(heads|tags)\//, '')
   const who = at(json, 'pusher.name pusher.login pusher.username sender.login')
   const done =
@@ -176,8 +190,8 @@ function readEvent(name: string, json: Json): EventText {
   const branch = at(thing, 'head_branch')
   const about = joinWords([firstLineOf(at(both, titles)), branch && `on ${branch}`])
   const isMerged = thing.merged === true && json.action === 'closed'
-  const action =
-    review || (isMerged ? 'merged' : plain(at(both, 'json.action thing.action') || (pastOf[name] ?? '')))
+  const said = at(both, 'json.action thing.action')
+  const action = review || (isMerged ? 'merged' : plain(pastOf[said || name] ?? said))
   const isBare = review !== '' || name === 'note'
   const number = textAt(parent, 'number')
   const what = joinWords([

@@ -26,7 +26,7 @@ const namesOf = {
   type: 'type',
   tags: 'tags tag | ta',
   click: 'click url link',
-  attach: 'attach attachment attachments attachment_base64 | a',
+  attach: 'attach attachment attachments attachment_base64 file_url | a',
   filename: 'filename | file f',
   delay: 'delay | at in',
   sequence_id: 'sequence-id sequence_id | sid',

@@ -12,7 +12,7 @@ import {
 } from '../../topics/priority.ts'
 import { readAlerts } from './alerts.ts'
 import { chatKeysOf, plainText, readChat } from './chat.ts'
-import { formatFields, withoutKeys } from './fields.ts'
+import { formatFields, urgenciesIn, withoutKeys } from './fields.ts'
 import { readFiles } from './files.ts'
 import { readForge } from './forges.ts'
 import type { ReadBody } from './form.ts'
@@ -41,7 +41,9 @@ export function readNotices(
   topic: About,
   isNtfy: boolean,
 ): ReadNotices {
-  const { files = [], json } = body
+  const { files = [] } = body
+  // A list of one is that one.
+  const json = Array.isArray(body.json) && body.json.length === 1 ? body.json[0] : body.json
   const isOther = !isNtfy && files.length === 0 && json !== undefined
   const object = isOther && isObject(json) ? json : undefined
   const read =
@@ -51,7 +53,7 @@ export function readNotices(
   const alerts = object && readAlerts(object, topic.priorities)
   const query = isTemplate(sources) ? withoutTemplate(sources.query) : sources.query
   const own = { ...sources, query, json: isObject(json) ? json : undefined }
-  const [first, ...others] = (alerts ?? readAny(own, body, topic, isNtfy)).map(tidyNotice)
+  const [first, ...others] = (alerts ?? readAny(own, { ...body, json }, topic, isNtfy)).map(tidyNotice)
   const isMissed = isOther && topic.template !== undefined
   const unread = isMissed && { unread: { ...first!.unread, template: true as const } }
   const isKnown = textOf(findField(own, 'message')?.value) !== '' && !textAt(json, 'type')
@@ -82,7 +84,8 @@ function readTemplate(sources: FieldSources, json: unknown, { template }: About)
 const unshown = new Set(
   `topic channel username iconurl iconemoji avatarurl icon format parsemode mrkdwn linknames unfurllinks unfurlmedia
    parse tts allowedmentions threadts responsetype sound badge extras themecolor @type @context $schema msgtype at filename
-   sequenceid template messageid topicarn signatureversion signature signingcerturl unsubscribeurl token secret password key apikey appkey sendkey devicekey pushkey routingkey openid automaticallycopy`.split(
+   sequenceid template messageid topicarn signatureversion signature signingcerturl unsubscribeurl token secret password key apikey appkey sendkey devicekey pushkey routingkey openid automaticallycopy
+   apptoken contenttype topicids uids verifypay verifypaytype callbackurl noip sign hookid hookname hookurl`.split(
     /\s+/,
   ),
 )
@@ -116,8 +119,9 @@ function readAny(
   const { priority = 'default', tag = '', unknown } = urgency
   const { files, key, lines } = readFilesOf(sources, body)
   const [tags, click] = [findField(sources, 'tags'), findField(sources, 'click')]
+  const words = tagsOf(tags?.value)
   const isLink = isWebAddress(textOf(click?.value))
-  const used = new Set([key, tags?.key, isLink && click?.key, ...urgency.keys])
+  const used = new Set([key, words.length > 0 && tags?.key, isLink && click?.key, ...urgency.keys])
   const { text, title } = readWords(
     sources,
     body,
@@ -129,7 +133,7 @@ function readAny(
     title,
     text: joinLines(text, ...lines) || (isBare ? JSON.stringify(body.json) : ''),
     priority,
-    tags: [...tagsOf(tags?.value), tag],
+    tags: [...words, tag],
     click: textOf(click?.value),
     ...(sequence && { fingerprint: sequence }),
     ...(files[0] && { file: files[0] }),
@@ -149,7 +153,7 @@ function readWords(
   const title = findText(sources, 'title', message?.name)
   const chatKeys = chatKeysOf(fields)
   // The names that chat programs have for a text.
-  const isChat = chatKeys.length > 0 || /^(text|content)$/.test(message?.key ?? '')
+  const isChat = chatKeys.length > 0 || /^(text|content|desp)$/.test(message?.key ?? '')
   // Datadog marks Markdown by lines of these signs.
   const plainOf = isChat ? plainText : (text: string) => text.replace(/^%%%$/gm, '')
   const heading = plainOf(title?.text ?? '')
@@ -187,8 +191,12 @@ function readFilesOf(sources: FieldSources, { bytes, files = [], json, text }: R
   }
 }
 
+/** Tags are a list, also of objects with names, or a text with commas, or as Server酱 has them. */
 const tagsOf = (tags: unknown): string[] =>
-  Array.isArray(tags) ? tags.map(textOf) : textOf(tags).slice(0, maxTagsLength).split(',')
+  (Array.isArray(tags)
+    ? tags.map(tag => textOf(tag) || textAt(tag, 'name'))
+    : textOf(tags).slice(0, maxTagsLength).split(/[,|]/)
+  ).filter(tag => tag.trim() !== '')
 const maxTagsLength = 64 * 1024
 
 /** Finds a field that is a text. In headers and queries, `\n` is the end of a line. */
@@ -229,5 +237,8 @@ function readUrgency(
   const severity = findField(sources, 'severity')
   // A number here counts in another way.
   const isWord = severity?.key !== undefined && /\p{L}/u.test(textOf(severity.value))
-  return { ...(isWord && readPriority(severity.value, named)), keys }
+  if (isWord) return { ...readPriority(severity.value, named), keys }
+  // Deeper inside, it may be about something else: it makes nothing wait.
+  const deeper = urgenciesIn(json).map(word => readPriority(word, named).priority)
+  return { priority: deeper.find(priority => priority === 'max' || priority === 'high'), keys }
 }
