@@ -119,19 +119,21 @@ export const listAudit = defineOperation({
   async run(
     { audit, events, keys },
     { key, principal, operation, session, user, request, limit = 100, ...filter },
+    { signal },
   ) {
     const ids = key === undefined ? [] : await findKeys(keys, key)
     const principals = ids.flatMap(id => [`key:${id}`, `panel:${id}`])
     const isName = user !== undefined && !isUserId(user) && !user.startsWith('user:')
     const found = isName ? (await events.resolveFilter({ user })).user : user
-    const lines = await audit.list({
+    const wanted = {
       ...filter,
       principals: principal === undefined ? (key === undefined ? undefined : principals) : [principal],
       operations: operation?.split(','),
       subjects: [session, found].filter(word => word !== undefined),
       request_id: request,
       limit,
-    })
+    }
+    const lines = await audit.list(wanted, signal)
     // A session that is gone has lines; a misspelt one is an error.
     if (lines.length === 0) await events.resolveFilter({ session })
     return lines

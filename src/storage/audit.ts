@@ -37,5 +37,6 @@ export interface AuditStore {
   /** Sets the outcome of a line, and its subject if that is known only now. Not durable. */
   settle(id: number, outcome: string, subject?: string): Promise<void>
 
-  list(filter: AuditFilter): Promise<AuditLine[]>
+  /** @throws the signal's reason when it aborts */
+  list(filter: AuditFilter, signal?: AbortSignal): Promise<AuditLine[]>
 }

@@ -313,6 +313,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     changed text
   );
   CREATE INDEX audit_message ON audit (message) WHERE message IS NOT NULL;
+  CREATE INDEX audit_request ON audit (request_id) WHERE request_id IS NOT NULL;
   CREATE INDEX audit_decided ON audit (id) WHERE decided IS NOT NULL;
   CREATE TABLE backup (
     path text PRIMARY KEY,

@@ -1,5 +1,6 @@
 /** What every engine must do for the audit log (`src/storage/audit.ts`), and for who sent a message. */
 import { expect } from 'bun:test'
+import { sql } from '../../src/platform/sql.ts'
 import type { NewEntry, NewPart } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
 import { onEach } from './engines.ts'
@@ -58,6 +59,26 @@ onEach(it => {
     const many = Array.from({ length: 600 }, (_, nth) => `key:${nth}`)
     expect(await found({ principals: ['key:k1', ...many, 'key:k2'], since: 3 })).toEqual([5, 3])
     expect(await found({ principals: [] })).toEqual([])
+  })
+
+  it('lines of a long log are found by a filter without an index, in both directions', async t => {
+    const { audit } = t.store
+    await t.query(sql`INSERT INTO audit (at, principal, operation, address)
+      WITH RECURSIVE line(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM line WHERE id < 30000)
+      SELECT id, 'key:k1', 'logout', CASE WHEN id IN (2, 9000, 9001, 29999) THEN 'rare' END FROM line`)
+    const found = async (filter: Partial<Parameters<typeof audit.list>[0]>) =>
+      (await audit.list({ limit: 100, address: 'rare', ...filter })).map(({ at }) => at)
+    const all = [29999, 9001, 9000, 2]
+    for (const own of [{}, { principals: ['key:k0', 'key:k1'] }]) {
+      expect(await found(own)).toEqual(all)
+      expect(await found({ ...own, after: 0 })).toEqual(all.toReversed())
+      expect(await found({ ...own, limit: 2 })).toEqual([29999, 9001])
+      expect(await found({ ...own, after: 2, limit: 2 })).toEqual([9000, 9001])
+      expect(await found({ ...own, since: 9001, until: 29999 })).toEqual([9001])
+      expect(await found({ ...own, since: 3, before: 9001 })).toEqual([9000])
+      expect(await found({ ...own, since: 9000, after: 1 })).toEqual([9000, 9001, 29999])
+      expect(await found({ ...own, since: 30001 })).toEqual([])
+    }
   })
 
   it('lines are found by subject, address, request and time', async t => {

@@ -3,7 +3,7 @@ import { sessionKeyOf } from '../../model/session.ts'
 import { constantSql } from '../../platform/sql.ts'
 import { openAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
-import { createAudit } from '../nouns/audit.ts'
+import { openAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
@@ -58,7 +58,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     webhooks: openWebhooks(nouns, run, held => takeOver(context, held)),
     keys: { ...openKeys(nouns, run), shareUse: createShareUse(context.db) },
     invitations: openNoun(createInvitations(nouns), run),
-    audit: openNoun(createAudit(nouns), run),
+    audit: openAudit(nouns, run, 50),
     backups: openNoun(createBackups(nouns), run),
     people: { ...openPeople(nouns, run, createPeopleParts(context)), ...createScrub(context) },
     agents: openAgents(nouns, run),

@@ -15,7 +15,7 @@ import type { Joining, JoinOutcome } from '../invitations.ts'
 import type { LoginStore } from '../logins.ts'
 import { openAgents } from '../nouns/agents.ts'
 import { createAsks } from '../nouns/asks.ts'
-import { createAudit } from '../nouns/audit.ts'
+import { openAudit } from '../nouns/audit.ts'
 import { createBacklog } from '../nouns/backlog.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { createConsumers } from '../nouns/consumers.ts'
@@ -320,7 +320,7 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     },
     backlog: openNoun(createBacklog(nouns, logSql, events), run),
     consumers: openNoun(createConsumers(nouns), run),
-    audit: openNoun(createAudit(nouns), run),
+    audit: openAudit(nouns, run, 2),
     names: openNoun(createUserNames(nouns), run),
     webhooks: openWebhooks(
       nouns,

@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
+import { sql } from '../../../src/platform/sql.ts'
 import { gramsOf } from '../../../src/storage/sqlite/bigram-index.ts'
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts'
 import { inMemory } from '../../../src/storage/sqlite/work.ts'
@@ -60,6 +61,29 @@ it('a hostile search text and messages do not block other work', async t => {
   )
   const found = await t.store.log.search({ text_contains: `a${half}b${half}`, limit: 1, offset: 0 })
   expect(found.rows).toEqual([])
+})
+
+it('the audit log is read in pieces: others are served, and its caller may leave', async t => {
+  await t.query(sql`INSERT INTO audit (at, principal, operation)
+    WITH RECURSIVE line(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM line WHERE id < 30000)
+    SELECT id, 'owner', 'logout' FROM line`)
+  // Each look at the clock takes 10 ms.
+  let now = t.clock.monotonic()
+  t.clock.monotonic = () => (now += 10)
+  let rounds = 0
+  let leaves = false
+  const stop = new AbortController()
+  let looking = setImmediate(function look() {
+    rounds++
+    if (leaves) stop.abort(new Error('gone'))
+    looking = setImmediate(look)
+  })
+  const list = () => t.store.audit.list({ limit: 1, address: 'none' }, stop.signal)
+  expect(await list()).toEqual([])
+  expect(rounds).toBeGreaterThanOrEqual(7)
+  leaves = true
+  expect((await failure(list())).message).toBe('gone')
+  clearImmediate(looking)
 })
 
 /** A store in which each look at the clock takes 10 ms: no two rows of a search are looked at in one go. */
