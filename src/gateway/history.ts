@@ -6,7 +6,7 @@ import { normalizeSessionName } from '../model/session.ts'
 import { isUserId } from '../model/user-id.ts'
 import { type Clock, SharedTurns } from '../platform/clock.ts'
 import { createByteCounter } from '../platform/memory.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
 import { findBearers, findUserId, resolveUserId } from '../send/plan.ts'
 import type { HistoryFilter } from '../storage/messages.ts'
@@ -45,7 +45,7 @@ const walkRows = 50
 /** Reading, decoding and writing a message leaves about this many bytes for the collector per character of it. */
 const garbagePerCharacter = 40
 
-export class History extends Part<HistoryPorts> {
+export class History extends RoomPart<HistoryPorts> {
   /** Shares the event loop among walks. */
   readonly #turns: SharedTurns
   /** Counts what walks leave for the collector. */

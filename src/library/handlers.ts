@@ -9,7 +9,7 @@ import type { Message } from '../model/message.ts'
 import type { FollowedMessages } from '../operations/reading.ts'
 import { backoffMs, type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 
 /** Called with each received message. A returned promise is awaited. */
 export type MessageHandler = (message: Message, context: HandlerContext) => unknown
@@ -48,7 +48,7 @@ const maxAttempts = 3
 /** The log mentions a handler call that takes longer, in milliseconds. */
 const slowHandlerMs = 60_000
 
-export class MessageHandlers extends Part<HandlerPorts> {
+export class MessageHandlers extends RoomPart<HandlerPorts> {
   readonly #waiting = new Set<Subscription>()
   readonly #running = new Map<Subscription, Promise<void>>()
   /** Aborts when the grace period is over: svc then stops waiting for busy handlers. */

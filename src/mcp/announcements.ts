@@ -12,7 +12,7 @@ import { followChanges } from '../operations/events.ts'
 import { invoke } from '../operations/gate.ts'
 import { mayCall } from '../operations/rights.ts'
 import type { Log } from '../platform/log.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { McpContext, ResourceChange, ResourceChanges } from './context.ts'
 import { mayRead, readableSessions } from './resources.ts'
 import * as uris from './uris.ts'
@@ -30,7 +30,7 @@ interface NotifierPorts {
 }
 
 /** Notifies listeners of changed resources. Follows the gateway for a principal only while it has listeners. */
-export class ResourceChangeNotifier extends Part<NotifierPorts> implements ResourceChanges {
+export class ResourceChangeNotifier extends RoomPart<NotifierPorts> implements ResourceChanges {
   readonly #byPrincipal = new Map<Principal, PrincipalNotifier>()
 
   subscribe(by: Principal, listener: (change: ResourceChange) => void): () => void {

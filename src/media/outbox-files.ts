@@ -4,14 +4,14 @@ import { streamOf } from '../ilink/progress.ts'
 import { badArgument } from '../model/error.ts'
 import type { MediaKind } from '../model/message.ts'
 import { createByteCounter } from '../platform/memory.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import type { EntrySight, KeptFile } from '../storage/outbox.ts'
 import { sniffType, typeOfName } from './content-type.ts'
 import type { OpenedMedia } from './downloads.ts'
 import type { MediaPorts } from './ports.ts'
 
-export class KeptFiles extends Part<Pick<MediaPorts, 'store' | 'places'>> {
+export class KeptFiles extends RoomPart<Pick<MediaPorts, 'store' | 'places'>> {
   /**
    * Copies a staged file to the store of queued files.
    *

@@ -8,7 +8,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { MediaContent } from '../model/message.ts'
 import { fetchPublic } from '../platform/fetch.ts'
 import { keepStream, mediaFolder } from '../platform/file-stream.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { createSteadyFile, md5Of, type OpenedFile, openRegularFile } from '../platform/steady-file.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { requireImage } from './content-type.ts'
@@ -32,7 +32,7 @@ const urlTimeoutMs = 10 * 60_000
 
 type Caller = Pick<Call, 'by' | 'signal' | 'local' | 'below' | 'countBytes'>
 
-export class Sources extends Part<SourcePorts> {
+export class Sources extends RoomPart<SourcePorts> {
   /**
    * Checks whether a source can be staged, as far as that is cheap. Does not consume it.
    *

@@ -65,8 +65,8 @@ export const withLogName = (runtime: Runtime, name: string): Runtime => ({
   log: runtime.log.child(name),
 })
 
-/** A part of a gateway, with the other parts that it uses. */
-export abstract class Part<Ports> {
+/** A part of a room, with the other parts that it uses. */
+export abstract class RoomPart<Ports> {
   protected readonly ports: Ports
 
   constructor(ports: Ports) {
@@ -74,8 +74,8 @@ export abstract class Part<Ports> {
   }
 }
 
-/** A part of a gateway that also uses its runtime. */
-export abstract class RunningPart<Ports> extends Part<Ports> {
+/** A part of a room that also uses the runtime of the gateway. */
+export abstract class RunningPart<Ports> extends RoomPart<Ports> {
   protected readonly runtime: Runtime
 
   constructor(ports: Ports, runtime: Runtime) {

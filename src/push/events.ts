@@ -7,7 +7,7 @@ import { badArgument } from '../model/error.ts'
 import { type Event, eventTypes } from '../model/event.ts'
 import type { SentStatus } from '../model/message.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { followSession, type SessionFollower } from '../receive/ingest.ts'
 import type { Views } from '../receive/view.ts'
 import {
@@ -80,7 +80,7 @@ const pollIntervalMs = 30_000
 const toCursor = (after: string) => (after === '0' ? '' : after)
 
 /** Reads the event log for all interfaces. */
-export class EventReader extends Part<EventReaderPorts> {
+export class EventReader extends RoomPart<EventReaderPorts> {
   /** Returns the cursor of the newest event. @param before only of events before this time (Unix ms) */
   getHead(before?: number): Promise<string> {
     return this.ports.events.getHead(before)

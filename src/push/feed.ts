@@ -3,7 +3,7 @@
 import { eventTypes, isNamedOnly } from '../model/event.ts'
 import type { Message } from '../model/message.ts'
 import { type Clock, SharedTurns, systemClock } from '../platform/clock.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Views } from '../receive/view.ts'
 import type { EventFilter, EventLog, EventType } from '../storage/events.ts'
 import type { MessageLog } from '../storage/store.ts'
@@ -32,7 +32,7 @@ const maxSharedPages = 8
 const conversationPageSize = 32
 
 /** Pages of the event log for all endpoints of a process. */
-export class Feed extends Part<FeedPorts> {
+export class Feed extends RoomPart<FeedPorts> {
   readonly #pages = new Map<string, Promise<FeedPage>>()
   /** Shares the event loop among endpoints that read many pages: a hundred of them may be far behind. */
   readonly #turns = new SharedTurns(systemClock)

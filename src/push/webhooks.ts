@@ -24,7 +24,7 @@ import { type Clock, createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
 import { endedKeyError, keyOfMaker } from '../storage/keys.ts'
 import {
@@ -87,7 +87,7 @@ const reservedHeaders =
 const loadAttempt = () => import('./attempt.ts')
 
 /** The webhook endpoints of a data directory. A key manages only those that it added. */
-export class Webhooks extends Part<WebhookPorts> {
+export class Webhooks extends RoomPart<WebhookPorts> {
   #adding: Promise<unknown> = Promise.resolve()
 
   /** Lists all endpoints, oldest first. */

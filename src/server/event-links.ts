@@ -7,7 +7,7 @@ import { keyIdOf, owner, type Principal } from '../model/principal.ts'
 import { ownBounds } from '../model/shares.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Peer } from '../platform/serve.ts'
 import type { SignInStore } from '../storage/state.ts'
 import { addressOf, withProxyRouteOf } from './behind-proxy.ts'
@@ -43,7 +43,7 @@ export interface LinkPorts {
 }
 
 /** A link opens once, at any process that shares the store of sign-ins. */
-export class EventLinks extends Part<LinkPorts> {
+export class EventLinks extends RoomPart<LinkPorts> {
   /** Links that this process made: until when (in monotonic ms) and the key, in the order in which they expire. */
   #made: { until: number; key: string | undefined }[] = []
 

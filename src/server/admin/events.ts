@@ -11,7 +11,7 @@ import type { ServiceFacts } from '../../model/service.ts'
 import type { SessionWithUsers } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import { Part } from '../../platform/runtime.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { createEventStream, type Outlet } from '../event-stream.ts'
 import { beginStream } from '../limits.ts'
 
@@ -49,7 +49,7 @@ export interface LivePorts extends Pick<PanelEventPorts, 'clock' | 'log'> {
 }
 
 /** The event streams of all open panels, for each caller only what it may see. */
-export class LiveChanges extends Part<LivePorts> {
+export class LiveChanges extends RoomPart<LivePorts> {
   readonly #byCaller = new Map<Principal, PanelEvents>()
 
   /** Opens a stream for a caller. @throws SvcError `forbidden`, `rate_limited` for a key with too many */
@@ -89,7 +89,7 @@ export class LiveChanges extends Part<LivePorts> {
 }
 
 /** The event streams of the open panels of one caller. */
-class PanelEvents extends Part<PanelEventPorts> {
+class PanelEvents extends RoomPart<PanelEventPorts> {
   readonly #readers = new Map<Outlet, ReaderPorts>()
   readonly #encoder = new TextEncoder()
   #unsubscribe: (() => void) | undefined
