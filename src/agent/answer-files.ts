@@ -5,7 +5,9 @@ import { fileURLToPath } from 'node:url'
 import { fileTypeFromBuffer } from 'file-type'
 import type { AnswerPart } from '../index.ts'
 import { openFileBelow, openFolderBelow } from '../platform/below.ts'
+import { attempt } from '../platform/fields.ts'
 import { createUnique } from '../platform/files.ts'
+import { decodeUri } from '../platform/header.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 
 export type AnswerFile = Extract<AnswerPart, { path: string }>
@@ -40,13 +42,9 @@ export async function findFile(address: string, folder: string): Promise<AnswerF
 /** Returns the paths that an address may mean. */
 function pathsOf(address: string): string[] {
   if (address === '' || address.startsWith('#')) return []
-  try {
-    if (/^file:/i.test(address)) return [fileURLToPath(address)]
-    if (/^[a-z][a-z0-9+.-]+:/i.test(address)) return []
-    return [...new Set([address, decodeURIComponent(address)])]
-  } catch {
-    return [address]
-  }
+  if (/^file:/i.test(address)) return [attempt(() => fileURLToPath(address)) ?? address]
+  if (/^[a-z][a-z0-9+.-]+:/i.test(address)) return []
+  return [...new Set([address, decodeUri(address) ?? address])]
 }
 
 async function openFile(named: string, folder: string): Promise<AnswerFile | undefined> {

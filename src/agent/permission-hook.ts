@@ -8,6 +8,7 @@ import { type Static, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import type { Environment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
+import { attempt } from '../platform/fields.ts'
 import { toOneLine } from './question-text.ts'
 import { withoutSecrets } from './redact.ts'
 
@@ -133,12 +134,8 @@ interface TranscriptPart {
 /** Returns the parts of a line of a transcript; none for one that is cut or has another form. */
 function partsOf(line: string): TranscriptPart[] {
   if (!line.includes('"tool_')) return []
-  try {
-    const content: unknown = JSON.parse(line).message?.content
-    return Array.isArray(content) ? content : []
-  } catch {
-    return []
-  }
+  const content = attempt<unknown>(() => JSON.parse(line).message?.content)
+  return Array.isArray(content) ? content : []
 }
 
 async function readFrom(path: string, start: number): Promise<string> {

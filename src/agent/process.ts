@@ -17,6 +17,7 @@ import { type Environment, getEnvironment } from '../config.ts'
 import { SvcError } from '../index.ts'
 import { badArgument } from '../model/error.ts'
 import { endsWithin } from '../platform/clock.ts'
+import { attempt } from '../platform/fields.ts'
 import { statOf } from '../platform/files.ts'
 import { isolate } from './isolation.ts'
 import { toPlainText } from './terminal.ts'
@@ -297,9 +298,5 @@ export function decodeOutput(bytes: Buffer): string {
   const text = bytes.toString('utf8')
   const count = (pattern: RegExp) => text.match(pattern)?.length ?? 0
   if (count(/\ufffd/g) <= count(/\p{Script=Han}/gu)) return text
-  try {
-    return new TextDecoder('gb18030', { fatal: true }).decode(bytes)
-  } catch {
-    return text
-  }
+  return attempt(() => new TextDecoder('gb18030', { fatal: true }).decode(bytes)) ?? text
 }

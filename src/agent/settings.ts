@@ -8,7 +8,7 @@ import { agentNameForm, agentNameRule } from '../model/agent.ts'
 import { createFault, formatFault } from '../model/bad-json.ts'
 import { badArgument } from '../model/error.ts'
 import { isUserId, readUserId } from '../model/user-id.ts'
-import { withoutUndefined } from '../platform/fields.ts'
+import { isObject, withoutUndefined } from '../platform/fields.ts'
 import { findHomeFolder } from '../platform/process.ts'
 import { type AgentConfig, type BackendConfig, defaultAgent } from './config.ts'
 
@@ -24,8 +24,6 @@ export interface SettingsPlace {
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 const isTexts = (value: unknown): value is readonly string[] =>
   Array.isArray(value) && value.length > 0 && value.every(isText)
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 const isSwitch = (value: unknown): boolean => typeof value === 'boolean'
 const isNumber = (least: number, most: number) => (value: unknown) =>
   typeof value === 'number' && value >= least && value <= most

@@ -1,4 +1,6 @@
 /** Rows of keys, as an engine with tables stores them. */
+
+import { attempt } from '../platform/fields.ts'
 import { looksSealed, type Sealer } from '../platform/sealing.ts'
 import type { StoredKey } from './keys.ts'
 import { mapKeyHash } from './sealed-places.ts'
@@ -22,13 +24,10 @@ export function keyOf(
   { can, grant, replaced_hash, replaced_until, revision: _, ...row }: KeyRow,
   { keyId, open }: Sealer,
 ): StoredKey {
-  const openHash = (hash: string) => {
-    try {
-      return keyId !== undefined && !looksSealed(hash) ? hashOfNone : mapKeyHash(hash, row.id, open)
-    } catch {
-      return hashOfNone
-    }
-  }
+  const openHash = (hash: string) =>
+    keyId !== undefined && !looksSealed(hash)
+      ? hashOfNone
+      : (attempt(() => mapKeyHash(hash, row.id, open)) ?? hashOfNone)
   const key = { ...row, hash: openHash(row.hash), grant: JSON.parse(grant), can: JSON.parse(can) }
   if (replaced_hash === undefined || replaced_until === undefined) return key
   return { ...key, replaced: { hash: openHash(replaced_hash), until: replaced_until } }

@@ -1,8 +1,8 @@
 /** The messages of an agent over its stdin and stdout: a line of JSON each. */
 import { Buffer } from 'node:buffer'
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk'
+import { parseFields } from '../../platform/fields.ts'
 import { type AgentProgram, agentError } from '../process.ts'
-import { parseObject } from './lines.ts'
 
 /** Longest line: a picture in it may have about 6 MB. */
 const longestLine = 8 * 1024 * 1024
@@ -64,6 +64,6 @@ async function* readLines(stdout: AgentProgram['stdout'], budget: OutputBudget):
 }
 
 function parseMessage(line: string): AnyMessage | undefined {
-  const message = line.startsWith('{') ? parseObject(line) : undefined
+  const message = line.startsWith('{') ? parseFields(line) : undefined
   return message?.jsonrpc === '2.0' ? (message as AnyMessage) : undefined
 }

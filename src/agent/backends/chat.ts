@@ -1,8 +1,8 @@
 /** The conversation with a model that remembers nothing itself: a file in the agent's folder, of bounded size. */
 import { join } from 'node:path'
 import { readBelow } from '../../platform/below.ts'
+import { parseFields } from '../../platform/fields.ts'
 import { sweep, writeDurably } from '../../platform/files.ts'
-import { parseObject } from './lines.ts'
 
 /** Messages that are kept, the newest, and their text in characters. */
 const maxMessages = 40
@@ -39,7 +39,7 @@ const fileOf = (folder: string, id: string) => join(folder, `.chat-${id}.json`)
 /** Returns the messages of a conversation; none if its file is absent or damaged. */
 export async function readChat(folder: string, id: string): Promise<ChatMessage[]> {
   const file = await readBelow(folder, fileOf(folder, id), maxFileBytes)
-  const content = parseObject(String(file?.bytes ?? ''))
+  const content = parseFields(String(file?.bytes ?? ''))
   const { messages } = content ?? {}
   return Array.isArray(messages) && messages.every(isMessage) ? messages : []
 }

@@ -6,6 +6,7 @@ import { Buffer } from 'node:buffer'
 import type { Environment } from '../../config.ts'
 import { SvcError } from '../../index.ts'
 import { badArgument } from '../../model/error.ts'
+import { parseFields } from '../../platform/fields.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
 import { type AgentProgram, agentError, decodeOutput, type ProgramEnd, startProgram } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
@@ -17,7 +18,7 @@ import {
   type TurnProgress,
   toSessionId,
 } from './known-programs.ts'
-import { Lines, parseObject } from './lines.ts'
+import { Lines } from './lines.ts'
 import { withLostNote } from './lost.ts'
 
 /** Longest output that is an answer, and longest line of events, in bytes. */
@@ -98,7 +99,7 @@ class CommandBackend implements Backend {
   async #runKnown(known: KnownProgram, prompt: Prompt, context: TurnContext): Promise<TurnResult> {
     const progress: TurnProgress = { text: '' }
     const lines = new Lines(line => {
-      const event = parseObject(line)
+      const event = parseFields(line)
       if (!event) return
       const { session } = progress
       known.take(event, progress)

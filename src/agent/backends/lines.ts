@@ -44,13 +44,3 @@ export class Lines {
     } else if (piece.length > 0) this.#pieces.push(piece)
   }
 }
-
-/** Returns the JSON object in a text; undefined if it is something else. */
-export function parseObject(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
-  } catch {
-    return undefined
-  }
-}

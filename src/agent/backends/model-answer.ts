@@ -1,10 +1,11 @@
 /** Reads the answer of a model: a stream of events, or one JSON object. Every size is bounded. */
 import { Buffer } from 'node:buffer'
 import { SvcError } from '../../index.ts'
+import { parseFields } from '../../platform/fields.ts'
 import { type EarlyEnd, earlyEndOf } from '../backend.ts'
 import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
-import { Lines, parseObject } from './lines.ts'
+import { Lines } from './lines.ts'
 
 /** Longest answer, in characters: pictures may be in it. */
 const maxText = 16 * 1024 * 1024
@@ -68,7 +69,7 @@ export class ModelAnswer {
   }
 
   #take(json: string): void {
-    const { choices, error } = parseObject(json) ?? {}
+    const { choices, error } = parseFields(json) ?? {}
     if (error) throw failed(problemIn(error))
     const choice: Choice | undefined = Array.isArray(choices) ? choices[0] : undefined
     const { content, images, reasoning, reasoning_content, refusal } = choice?.delta ?? choice?.message ?? {}
@@ -153,7 +154,7 @@ export async function readStart(response: Response): Promise<string> {
     if (size > maxProblem) break
   }
   const text = Buffer.concat(pieces).toString('utf8')
-  return problemIn(parseObject(text)?.error ?? text)
+  return problemIn(parseFields(text)?.error ?? text)
 }
 
 function problemIn(error: unknown): string {

@@ -7,6 +7,7 @@ import { unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
+import { parseFields } from '../../platform/fields.ts'
 import { fileExists, readText, returnIfAbsent, syncDir, writeDurably } from '../../platform/files.ts'
 
 /** Why a directory must not be opened. */
@@ -26,15 +27,12 @@ export async function readClosedMark(dir: string): Promise<ClosedMark | undefine
 
 /** The mark of a restore is a list of names. */
 function parse(text: string): ClosedMark {
-  try {
-    const { copying_from, database, moved_to, verified } = JSON.parse(text) ?? {}
-    if (typeof moved_to === 'string') return { why: 'moved', to: moved_to }
-    if (typeof database === 'string') return { why: 'node', database }
-    if (typeof copying_from === 'string')
-      return { why: 'copy', from: copying_from, verified: verified === true }
-  } catch {
-    // Half-written by a version that did not replace it in one step.
-  }
+  // A version that did not replace it in one step may have half written it.
+  const { copying_from, database, moved_to, verified } = parseFields(text) ?? {}
+  if (typeof moved_to === 'string') return { why: 'moved', to: moved_to }
+  if (typeof database === 'string') return { why: 'node', database }
+  if (typeof copying_from === 'string')
+    return { why: 'copy', from: copying_from, verified: verified === true }
   return { why: 'restore' }
 }
 

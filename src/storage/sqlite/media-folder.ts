@@ -6,6 +6,7 @@ import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
+import { parseFields } from '../../platform/fields.ts'
 import {
   diskError,
   emptyFileError,
@@ -186,15 +187,10 @@ function noteOf(sidecar: Sidecar | undefined): OpenedStoredFile['note'] {
 }
 
 function parseSidecar(text: string | undefined): Sidecar | undefined {
-  try {
-    const found = JSON.parse(text ?? '') as Partial<Sidecar>
-    const { expires_at, md5, size } = found
-    if (typeof md5 !== 'string' || typeof size !== 'number' || typeof expires_at !== 'number')
-      return undefined
-    return { ...found, md5, size, expires_at }
-  } catch {
-    return undefined
-  }
+  const found: Partial<Sidecar> = parseFields(text ?? '') ?? {}
+  const { expires_at, md5, size } = found
+  if (typeof md5 !== 'string' || typeof size !== 'number' || typeof expires_at !== 'number') return undefined
+  return { ...found, md5, size, expires_at }
 }
 
 /** Inputs of the quota. */

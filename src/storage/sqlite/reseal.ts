@@ -7,6 +7,7 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
+import { parseFields } from '../../platform/fields.ts'
 import {
   createDurably,
   fileExists,
@@ -172,16 +173,6 @@ async function resealFolder(folder: string, change: SecretChange): Promise<void>
       const changed = changeFields(fields, change)
       if (toJsonText(changed) !== toJsonText(fields)) await writeDurably(path, toJsonText(changed))
     } else if (changeFields || setAsideName.test(name)) await resealWhole(path, name, change)
-  }
-}
-
-/** Returns the fields of a JSON object; undefined for another text. */
-function parseFields(text: string): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value && !Array.isArray(value) ? (value as JsonObject) : undefined
-  } catch {
-    return undefined
   }
 }
 

@@ -6,6 +6,7 @@ import { unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
+import { parseFields } from '../../platform/fields.ts'
 import { fileExists, readText, returnIfAbsent, syncDir, writeDurably } from '../../platform/files.ts'
 import { openLock } from '../../platform/lock.ts'
 import { markLockFile } from '../../platform/lock-form.ts'
@@ -29,15 +30,11 @@ export async function readSecretState(dir: string): Promise<SecretState> {
 }
 
 function parseState(text: string): SecretState | undefined {
-  try {
-    const { key, from, to } = JSON.parse(text) ?? {}
-    const isKeyId = (id: unknown) => typeof id === 'string' && keyIdForm.test(id)
-    if (isKeyId(key)) return { key }
-    const isChange = [from, to].every(id => id === null || isKeyId(id))
-    return isChange && from !== to ? { from, to } : undefined
-  } catch {
-    return undefined
-  }
+  const { key, from, to } = parseFields(text) ?? {}
+  const isKeyId = (id: unknown): id is string => typeof id === 'string' && keyIdForm.test(id)
+  const isKeyOrNone = (id: unknown): id is string | null => id === null || isKeyId(id)
+  if (isKeyId(key)) return { key }
+  return isKeyOrNone(from) && isKeyOrNone(to) && from !== to ? { from, to } : undefined
 }
 
 /**

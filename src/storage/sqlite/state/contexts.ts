@@ -5,6 +5,7 @@
  * counted in the store; `used` and `last_sent_at` of version 0.1 are where that count starts.
  */
 import { hasWritten, type Inbound, nextContextOf, type UserContext } from '../../../model/session.ts'
+import { attempt } from '../../../platform/fields.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
@@ -132,11 +133,7 @@ export class ContextFiles implements ContextStore {
 
   /** Reads like `#read`, but returns undefined for a file that cannot be read. */
   #readable(session: string): Users | undefined {
-    try {
-      return this.#read(session)
-    } catch {
-      return undefined
-    }
+    return attempt(() => this.#read(session))
   }
 
   /**

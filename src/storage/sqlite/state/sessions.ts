@@ -16,6 +16,7 @@ import {
   sessionNotFoundError,
   withMarks,
 } from '../../../model/session.ts'
+import { attempt } from '../../../platform/fields.ts'
 import {
   ensurePrivateDir,
   errorCodeOf,
@@ -465,11 +466,8 @@ export class SessionFiles implements SessionStore {
   }
 
   #hasDamaged(folder: string): boolean {
-    try {
-      return readdirSync(join(this.#dir, folder)).some(name => name.startsWith('token.json.corrupt-'))
-    } catch {
-      return false
-    }
+    const names = attempt(() => readdirSync(join(this.#dir, folder))) ?? []
+    return names.some(name => name.startsWith('token.json.corrupt-'))
   }
 
   /** Whether a folder has a name that svc may give. Logs a warning if not. */
@@ -498,11 +496,7 @@ export class SessionFiles implements SessionStore {
   }
 
   #hasToken(folder: string): boolean {
-    try {
-      return this.#files.read(this.tokenPath(folder)).kind !== 'absent'
-    } catch {
-      return true
-    }
+    return attempt(() => this.#files.read(this.tokenPath(folder)).kind) !== 'absent'
   }
 
   /** Runs a change under the data lock, and makes later reads see it. */
