@@ -62,15 +62,12 @@ export function rightName(right: string): string {
 
 const kinds: Readonly<Record<string, TextKey>> = {
   owner: 'caller.owner',
-  panel: 'caller.panel',
+  panel: 'caller.owner',
   stdio: 'caller.stdio',
   webhook: 'caller.webhook',
   topic: 'caller.topic',
   open: 'caller.open',
 }
-
-/** Returns who made a call, in a word: the name of the key, or the kind of the caller. */
-export const callerShort = (principal: string, name?: string): string => name ?? callerName(principal)
 
 /**
  * Returns who made a call, for people: the name of the key with its principal, or the kind of the caller.
@@ -80,6 +77,7 @@ export const callerShort = (principal: string, name?: string): string => name ??
 export function callerName(principal: string, name?: string): string {
   const [kind = '', id = ''] = principal.split(':')
   if (name !== undefined) return `${name} · ${principal}`
+  if (kind === 'agent') return id
   const key = kind === 'key' || (kind === 'panel' && id !== '') ? undefined : kinds[kind]
   return key ? t(key) : principal
 }

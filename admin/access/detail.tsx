@@ -1,14 +1,14 @@
 /** The side sheet of a key: what it may do, who made it, when it was used. */
 import type { ComponentChildren } from 'preact'
 import { bytes, isolated, listed, t } from '../i18n.ts'
-import { may } from '../rights.ts'
+import { callerName, may } from '../rights.ts'
 import { ago, relative, whole } from '../times.ts'
 import { Link } from '../ui/link.tsx'
 import { Fact, State, Time } from '../ui/marks.tsx'
 import { Sheet } from '../ui/sheet.tsx'
 import type { Asked } from './ask.tsx'
-import type { Key } from './keys.ts'
-import { accountsOf, makerOf, Until } from './table.tsx'
+import { type Key, keys } from './keys.ts'
+import { accountsOf, Until } from './table.tsx'
 import { roles, statusLooks, wordText } from './words.ts'
 
 interface DetailProps {
@@ -112,6 +112,12 @@ function Facts({ item }: { item: Key }) {
       </Fact>
     </dl>
   )
+}
+
+/** The name of who made a key. */
+function makerOf(madeBy: string): string {
+  const id = madeBy.split(':')[1]
+  return keys.value?.find(one => one.id === id)?.name ?? callerName(madeBy)
 }
 
 const names = (all: readonly string[], none: string): ComponentChildren =>

@@ -1,13 +1,12 @@
 /** The keys as a table. A row opens its detail. */
 import { isolated, listed, t } from '../i18n.ts'
 import { withParams } from '../place.ts'
-import { callerShort } from '../rights.ts'
 import { ago, relative } from '../times.ts'
 import { Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { RowLink, rove } from '../ui/rows.tsx'
 import type { Asked } from './ask.tsx'
-import { type Key, keys } from './keys.ts'
+import type { Key } from './keys.ts'
 import { wordText } from './words.ts'
 
 interface TableProps {
@@ -22,9 +21,6 @@ export const KeyTable = ({ all, onAsk }: TableProps) => (
         <th scope="col">{t('access.name')}</th>
         <th scope="col" class="wide">
           {t('access.may')}
-        </th>
-        <th scope="col" class="wide">
-          {t('access.by')}
         </th>
         <th scope="col">{t('access.last_used')}</th>
         <th scope="col" class="wide">
@@ -44,7 +40,7 @@ export const KeyTable = ({ all, onAsk }: TableProps) => (
 )
 
 function Row({ item, onAsk }: { item: Key; onAsk(question: Asked): void }) {
-  const { id, name, status, made_by, last_used_at } = item
+  const { id, name, status, last_used_at } = item
   const actions: Action[] = [
     { id: 'rotate', label: t('access.rotate'), icon: 'renew', run: () => onAsk({ what: 'rotate', item }) },
     {
@@ -67,9 +63,6 @@ function Row({ item, onAsk }: { item: Key; onAsk(question: Asked): void }) {
         <span class="block cut">{mayText(item)}</span>
         <Scope item={item} />
       </td>
-      <td class="wide cell soft">
-        <bdi class="block cut">{makerOf(made_by)}</bdi>
-      </td>
       <td class="soft">
         {last_used_at === undefined ? (
           t('sessions.never')
@@ -90,12 +83,6 @@ function Row({ item, onAsk }: { item: Key; onAsk(question: Asked): void }) {
 }
 
 const mayText = ({ can, tools = [] }: Key): string => listed([...can.map(wordText), ...tools])
-
-/** The name of who made a key. */
-export function makerOf(madeBy: string): string {
-  const id = madeBy.split(':')[1]
-  return callerShort(madeBy, keys.value?.find(one => one.id === id)?.name)
-}
 
 /** The accounts of a key, as it is shown: those that are logged out have only their id. */
 export const accountsOf = ({ sessions }: Key): string[] | undefined =>

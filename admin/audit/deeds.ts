@@ -155,13 +155,8 @@ function shortOf(id: string): string {
 }
 
 /** Who made a call, in a word or two. */
-export function whoOf({ principal, name }: { principal: string; name?: string | undefined }): string {
-  const [kind = '', id = ''] = principal.split(':')
-  if (name !== undefined) return name
-  if (kind === 'open') return t('audit.nobody')
-  if (kind === 'panel' && id === '') return t('caller.owner')
-  return kind === 'agent' ? id : callerName(principal)
-}
+export const whoOf = ({ principal, name }: { principal: string; name?: string | undefined }): string =>
+  name ?? callerName(principal)
 
 const endings = new Set(['accepted', 'done', 'queued', 'sending'])
 

@@ -51,7 +51,7 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
   const { changed, draft_by = '', draft_by_name, messages } = line
   const about = subjectOf(line)
   const facts = [
-    [t('audit.caller'), principal],
+    [t('audit.who'), principal],
     [t('audit.what'), operation],
     [t('audit.subject'), subject],
     [t('audit.outcome'), outcome],
@@ -65,11 +65,12 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
       onClose={onClose}
       footer={
         <>
-          {messages?.split(',').map(message => (
-            <Link key={message} class="button" href={`/audit?message=${message}`}>
+          {messages !== undefined && (
+            // The parts of one send have one decision.
+            <Link class="button" href={`/audit?message=${messages.split(',')[0]}`}>
               {t('audit.life')}
             </Link>
-          ))}
+          )}
           {about.user !== undefined && (
             <Link class="button" href={`/audit?${new URLSearchParams({ user: about.user })}`}>
               {t('audit.all_of_person')}

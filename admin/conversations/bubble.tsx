@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { memo } from 'preact/compat'
 import { call, type Message } from '../api.ts'
-import { number, type TextKey, t } from '../i18n.ts'
+import { isolated, number, type TextKey, t } from '../i18n.ts'
 import { userOf } from '../live.ts'
 import { answering, callerName, may, mayCancel } from '../rights.ts'
 import { LoginFirst } from '../sessions/login-first.tsx'
@@ -13,6 +13,7 @@ import { Link } from '../ui/link.tsx'
 import { Time } from '../ui/marks.tsx'
 import { useWork } from '../ui/work.ts'
 import { Who } from '../users/avatar.tsx'
+import { approvals } from './approvals.ts'
 import {
   Delivery,
   deliveryNote,
@@ -89,7 +90,7 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
           <MessageBar message={message} bars={bars} onAgain={canAgain ? onAgain : undefined} />
         )}
       </div>
-      {sent && last && <SentBy message={message} />}
+      {sent && <SentBy message={message} last={last} />}
       {/* A message that is not stored yet has its own notes. */}
       {sent && message.id > 0 && <Note {...props} />}
     </article>
@@ -149,10 +150,18 @@ function Note({ message, decides, hasAgain, onAgain }: BubbleProps) {
   )
 }
 
-/** Who wrote it, if that was not the owner. The audit log says who changed it and who let it go. */
-function SentBy({ message: { id, sent_by = 'owner', sent_by_name } }: { message: Message }) {
-  if (sent_by === 'owner') return null
-  const name = <bdi>{sent_by_name ?? callerName(sent_by)}</bdi>
+/** Who wrote it, if that was not the owner, and who changed a draft and let it go. The audit log has the rest. */
+function SentBy({ message, last }: { message: Message; last: boolean }) {
+  const { id, sent_by = 'owner', sent_by_name } = message
+  const { changed, principal, name: approver } = approvals.value.get(id) ?? {}
+  if (principal === undefined && (!last || sent_by === 'owner')) return null
+  const who = isolated(approver ?? callerName(principal ?? ''))
+  const name = (
+    <>
+      <bdi>{sent_by_name ?? callerName(sent_by)}</bdi>
+      {principal !== undefined && ` · ${t(changed ? 'chat.changed_by' : 'chat.approved_by', { who })}`}
+    </>
+  )
   return (
     <p class="by small soft" title={sent_by}>
       <span class="visually-hidden">{t('chat.sent_by')} </span>

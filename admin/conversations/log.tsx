@@ -10,6 +10,7 @@ import { navigate } from '../service-urls.ts'
 import { Icon } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { tellDoubt } from '../ui/toasts.tsx'
+import { useApprovals } from './approvals.ts'
 import { useView } from './log-view.ts'
 import { type Bars, useBars } from './message-bar.tsx'
 import { MessageDialog } from './message-dialogs.tsx'
@@ -30,6 +31,7 @@ interface LogProps {
 export function Log({ thread, desk, place }: LogProps) {
   const scroller = useRef<HTMLDivElement>(null)
   const rows = useRows(thread, desk)
+  useApprovals(thread)
   const view = useView(thread, place, rows, scroller)
   const { atEnd, toEnd } = view
   const { bars, listeners } = useBars(rows, view.list)

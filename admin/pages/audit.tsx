@@ -148,7 +148,7 @@ function callersOf(lines: readonly Line[]): Map<string, string> {
     ['owner', callerName('owner')],
     ['panel', t('audit.in_panel')],
     ['stdio', callerName('stdio')],
-    ['open', t('audit.nobody')],
+    ['open', callerName('open')],
   ])
   for (const { id, name } of keys.value ?? []) known.set(`key:${id}`, name)
   for (const { principal, name } of lines) {

@@ -23,7 +23,10 @@ async function findDecided({ outbox }: Gateway, { id, text }: { id: string; text
     subject: `${entry.session} ${entry.to_user}`,
     messages: entry.parts.map(part => part.id).join(','),
     draft_by: entry.made_by,
-    changed: text !== undefined && text !== entry.parts[0]?.text ? ('text' as const) : undefined,
+    changed:
+      text !== undefined && text !== entry.parts.find(({ kind }) => kind === 'text')?.text
+        ? ('text' as const)
+        : undefined,
   })
 }
 

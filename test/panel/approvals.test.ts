@@ -79,6 +79,23 @@ describe.skipIf(!hasBrowser)('approvals', () => {
     await page.getByRole('button', { name: 'Send it: shall I?' }).click()
     await opened(page, 'with a plan?')
     await panel.sandbox.seen(messages => messages.some(({ items }) => items[0]?.text === 'shall I?'))
+    // The bubble says who let it go, and leads to the record.
+    await page.getByRole('button', { name: 'Edit: with a plan?' }).click()
+    await draft(page).getByRole('textbox').fill('with the plan')
+    await page.getByRole('button', { name: t('overview.approve_edited') }).click()
+    await draft(page).waitFor({ state: 'detached' })
+    await page.goto(`${panel.url}/conversations/default/${panel.bots.get('default')!.user_id}`)
+    const by = (text: string) => page.getByRole('log').locator('article', { hasText: text }).locator('.by a')
+    for (const [text, key] of [
+      ['shall I?', 'chat.approved_by'],
+      ['with the plan', 'chat.changed_by'],
+    ] as const)
+      await by(text)
+        .filter({ hasText: t(key, { who: '\u2068Owner\u2069' }) })
+        .waitFor()
+    expect(await violationsInBothThemes(page)).toEqual([])
+    await by('shall I?').click()
+    await page.waitForURL(url => url.searchParams.has('message'))
     // The audit log leads from the decision to the life of the message.
     await page.goto(`${panel.url}/audit?what=approve_outbox`)
     await page.getByRole('main').getByRole('listitem').getByRole('link').first().click()

@@ -55,7 +55,7 @@ for (const { language, texts } of files) {
   })
 }
 
-test('one word for one thing: contacts write, persons sign in, a key has an ID, a contact is erased', () => {
+test('one word for one thing: contacts write, persons sign in, guests join, keys are added', () => {
   const chinese = files.find(({ language }) => language === 'zh')!.texts
   const found = (texts: Record<string, string>, wrong: RegExp) =>
     Object.keys(texts).filter(key => wrong.test(texts[key]!.replace(/\{\w+\}/g, '')))
@@ -63,7 +63,8 @@ test('one word for one thing: contacts write, persons sign in, a key has an ID, 
   const ofSystems = ['access.limits_note', 'access.use_stdio_about', 'webhooks.url_bad']
   expect(found(english, /\busers?\b|\bforg[eo]t|\b[Ii]ds?\b/)).toEqual(ofSystems)
   expect(found(chinese, /用户/)).toEqual(ofSystems)
-  expect(found(chinese, /此人|客服|编号|同意(?!。)|人来|人工/)).toEqual([])
+  expect(found(english, /\b[Pp]eople\b|\b[Cc]reate[ds]?\b/)).toEqual([])
+  expect(found(chinese, /此人|客服|编号|同意(?!。)|人来|人工|创建/)).toEqual([])
 })
 
 test('zh: the punctuation of Chinese', () => {
