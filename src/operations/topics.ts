@@ -9,7 +9,7 @@ import { defineOperation } from './operation.ts'
 
 const topic = bounded(64, 'Name of a topic.', { examples: ['home'] })
 const TopicInput = closed({ topic })
-/** Of a call that finds people for a topic. */
+/** A call that finds people for a topic may fail with these. */
 const peopleErrors = [
   'not_connected',
   'session_not_found',

@@ -38,12 +38,12 @@ function* readQuestions(where: Sql): Routine<StoredQuestion[]> {
 
 type QuestionRow = Omit<StoredQuestion, 'options' | 'drafts'> & { options: string; drafts?: string }
 
-export type Questions = Pick<
+export type QuestionVerbs = Pick<
   AgentStore,
   'ask' | 'answer' | 'changeQuestion' | 'closeQuestion' | 'getQuestion' | 'listDrafts' | 'listQuestions'
 >
 
-export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<Questions> => ({
+export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<QuestionVerbs> => ({
   verbs: {
     *ask({ turn, text, options, code, drafts, expires_at }) {
       const now = clock.now()

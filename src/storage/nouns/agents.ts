@@ -29,7 +29,7 @@ import {
   type Verbs,
   write,
 } from '../routine.ts'
-import { createAgentQuestions, isOpen, isUnanswered, type Questions } from './agent-questions.ts'
+import { createAgentQuestions, isOpen, isUnanswered, type QuestionVerbs } from './agent-questions.ts'
 
 const leaseMs = 60_000
 /** Newest turns of a conversation in which messages are looked for that come again. */
@@ -46,7 +46,7 @@ function* readTurns(where: Sql): Routine<StoredTurn[]> {
 
 type ConversationRow = ClaimRow & ConversationState & { id: number }
 
-class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Questions>> {
+class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof QuestionVerbs>> {
   readonly #owner: string
   /** Columns of a `ClaimRow` of a conversation `c`. */
   readonly #claimColumns: Sql
@@ -373,7 +373,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 }
 
-const modes: Modes<Omit<AgentStore, keyof Questions>> = {
+const modes: Modes<Omit<AgentStore, keyof QuestionVerbs>> = {
   addTurn: 'write',
   changeTurn: 'write',
   joinTurns: 'write',

@@ -51,7 +51,7 @@ const keyChanges: KeyChanges = {
   revision: constantSql('(SELECT greatest((SELECT max(revision) + 1 FROM access_key), revision) FROM head)'),
 }
 
-/** @param clock has the time of what is added */
+/** @param clock gives the time of rows that are added */
 const createLineContext = (clock: Pick<Clock, 'now'>): LineContext => ({
   dialect: postgresDialect,
   // A trigger does that.

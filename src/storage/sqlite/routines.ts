@@ -14,7 +14,7 @@ import type { SqliteOutboxPlans } from './outbox-plans.ts'
 
 export { sqliteDialect } from './dialect.ts'
 
-/** @param clock has the time of what is added */
+/** @param clock gives the time of rows that are added */
 const createLineContext = (db: Database, clock: Pick<Clock, 'now'>): LineContext => ({
   dialect: sqliteDialect,
   withoutErased: text => withoutErased(db, text),
