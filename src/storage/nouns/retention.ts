@@ -19,14 +19,17 @@ const [mostSteps, pauseMs] = [20_000, 5]
 /** Held while a step removes. Only svc takes this advisory lock. */
 const pruneLock = 0x737665
 
+/** Newest events of sessions without a name stay this long: nothing else may be known of an account that nobody wrote to. */
+const unnamedMs = 90 * dayMs
+
 /** Returns the condition of an event that may go: the newest of each type of each session stays, as long as its name does. */
-function* findNotLatest({ dialect }: PruneParts): Routine<Sql> {
+function* findNotLatest({ dialect }: PruneParts, now: number): Routine<Sql> {
   const names = yield* readAll<{ name: string }>(sql`SELECT DISTINCT name FROM session`)
   const isNamed = dialect.isOneOf(
     sql`e.session`,
     names.map(({ name }) => sessionKeyOf(name)),
   )
-  return sql`(e.session IS NULL OR NOT ${isNamed} OR EXISTS
+  return sql`(e.session IS NULL OR (e.at < ${now - unnamedMs} AND NOT ${isNamed}) OR EXISTS
     (SELECT 1 FROM event newer WHERE newer.session = e.session AND newer.type = e.type AND newer.place > e.place))`
 }
 
@@ -147,12 +150,12 @@ function* planStep(
   const unread = yield* countUnread(parts, end, rules)
   yield* warnSenders(parts, end, rules)
   const doomed = oldest.flatMap(({ id }) => (id <= end ? id : []))
-  return { doomed, events: yield* listEventsBefore(parts, end), unread, isFull: !isKept }
+  return { doomed, events: yield* listEventsBefore(parts, end, rules.now), unread, isFull: !isKept }
 }
 
 /** Returns the places of the events before the one of a message. */
-function* listEventsBefore(parts: PruneParts, end: number): Routine<number[]> {
-  const isNotLatest = yield* findNotLatest(parts)
+function* listEventsBefore(parts: PruneParts, end: number, now: number): Routine<number[]> {
+  const isNotLatest = yield* findNotLatest(parts, now)
   const rows = yield* readAll<{
     place: number
   }>(sql`SELECT e.place FROM event e WHERE e.place < ${end} * ${perMessage} AND ${isNotLatest}`)
@@ -218,7 +221,7 @@ function* planEvents(
 ): Routine<{ places: number[]; end?: number; isFull: boolean }> {
   if (!trusted || maxAgeDays === 0) return { places: [], isFull: false }
   const before = now - maxAgeDays * dayMs
-  const isNotLatest = yield* findNotLatest(parts)
+  const isNotLatest = yield* findNotLatest(parts, now)
   const oldest = yield* readAll<{
     place: number
     at: number
