@@ -8,8 +8,8 @@ export interface StatementCount extends Disposable {
   commits: number
 }
 
-/** Counts the statements of all databases that are opened from now on. */
-export function countStatements(): StatementCount {
+/** Counts the statements of all databases that are opened from now on. @param except statements that do not count */
+export function countStatements(except?: RegExp): StatementCount {
   const prepare = Database.prototype.prepare
   const count = {
     statements: 0,
@@ -21,7 +21,8 @@ export function countStatements(): StatementCount {
   Database.prototype.prepare = function (this: Database, ...args: Parameters<typeof prepare>) {
     const statement = prepare.apply(this, args)
     const [word] = /^\w+/.exec(args[0]) ?? []
-    if (word === 'BEGIN' || word === 'SAVEPOINT' || word === 'RELEASE') return statement
+    if (word === 'BEGIN' || word === 'SAVEPOINT' || word === 'RELEASE' || except?.test(args[0]))
+      return statement
     const counted = word === 'COMMIT' ? 'commits' : 'statements'
     for (const method of ['all', 'get', 'run', 'iterate'] as const) {
       const real = statement[method] as (...values: unknown[]) => unknown
