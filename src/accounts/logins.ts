@@ -5,7 +5,7 @@
  * be gone.
  */
 import type { Upstream } from '../ilink/api.ts'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { LoginFlow, LoginRequest, LoginStatus } from '../model/login.ts'
 import { keyIdOf, owner, type Principal, scopeOf } from '../model/principal.ts'
 import {
@@ -84,7 +84,6 @@ export class Logins {
   readonly #starting = createMutex()
   /** Ids of the logins that this process started. */
   readonly #own = new Set<string>()
-  #pending: { of: Promise<readonly StoredLogin[]>; names: Promise<ReadonlySet<string>> } | undefined
 
   constructor(ports: LoginPorts, runtime: Runtime) {
     this.#ports = ports
@@ -93,14 +92,14 @@ export class Logins {
     this.#driver = new LoginDriver({ ...ports, records: this.#records }, runtime)
   }
 
-  /**
-   * Returns the names of sessions with a login in progress. Callers in the same event-loop turn share one
-   * promise.
-   */
-  pendingNames(): Promise<ReadonlySet<string>> {
-    const of = this.#records.listPending()
-    if (this.#pending?.of !== of) this.#pending = { of, names: of.then(namesOf) }
-    return this.#pending.names
+  /** Returns the names of sessions with a login in progress; none while the store fails: accounts are listed all the same. */
+  async pendingNames(): Promise<ReadonlySet<string>> {
+    try {
+      return namesOf(await this.#records.listPending())
+    } catch (error) {
+      if (isSvcError(error, 'store_unavailable')) return new Set()
+      throw error
+    }
   }
 
   /**

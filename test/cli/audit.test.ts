@@ -269,7 +269,7 @@ test('each change of keys, secrets and stores has a line, also while no service 
   ]
   const lines = await logOf(dir, [])
   expect(lines).toEqual([...before, `revoke_key ${added.id}`, `decrypt_secrets ${rotated.key_id}`])
-  const restored = /^restore backup_of=\S+Z waiting_sends=0 paused_webhooks=0 revoked_keys=1$/
+  const restored = /^restore backup_of=\S+Z waiting_sends=0 paused_webhooks=0 revoked_keys=1 closed_topics=0$/
   expect(await logOf(copy, own)).toEqual([...before, expect.stringMatching(restored)])
   expect(JSON.stringify(await ran(['audit', '-d', dir]))).not.toContain(added.key)
 }, 60_000)
@@ -302,7 +302,7 @@ test.skipIf(!isPostgresThere())(
     await server.createDatabase('audited', pathname.slice(1))
     try {
       await ran(['store', 'adopt', ...at(copyUrl)])
-      const adopted = `adopt_store ${host}/audited waiting_sends=0 paused_webhooks=0 revoked_keys=1`
+      const adopted = `adopt_store ${host}/audited waiting_sends=0 paused_webhooks=0 revoked_keys=1 closed_topics=0`
       expect((await logOf(none, at(copyUrl))).slice(3)).toEqual([adopted])
     } finally {
       await server.dropDatabase('audited')
