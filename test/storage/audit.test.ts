@@ -1,5 +1,6 @@
 /** What every engine must do for the audit log (`src/storage/audit.ts`), and for who sent a message. */
 import { expect } from 'bun:test'
+import type { AuditLine } from '../../src/model/audit.ts'
 import { sql } from '../../src/platform/sql.ts'
 import type { NewEntry, NewPart } from '../../src/storage/outbox.ts'
 import type { Store } from '../../src/storage/store.ts'
@@ -69,14 +70,16 @@ onEach(it => {
     const found = async (filter: Partial<Parameters<typeof audit.list>[0]>) =>
       (await audit.list({ limit: 100, address: 'rare', ...filter })).map(({ at }) => at)
     const all = [29999, 9001, 9000, 2]
+    const [{ id: first }] = (await audit.list({ limit: 1, after: 0 })) as [AuditLine]
+    const idOf = (nth: number) => first - 1 + nth
     for (const own of [{}, { principals: ['key:k0', 'key:k1'] }]) {
       expect(await found(own)).toEqual(all)
       expect(await found({ ...own, after: 0 })).toEqual(all.toReversed())
       expect(await found({ ...own, limit: 2 })).toEqual([29999, 9001])
-      expect(await found({ ...own, after: 2, limit: 2 })).toEqual([9000, 9001])
+      expect(await found({ ...own, after: idOf(2), limit: 2 })).toEqual([9000, 9001])
       expect(await found({ ...own, since: 9001, until: 29999 })).toEqual([9001])
-      expect(await found({ ...own, since: 3, before: 9001 })).toEqual([9000])
-      expect(await found({ ...own, since: 9000, after: 1 })).toEqual([9000, 9001, 29999])
+      expect(await found({ ...own, since: 3, before: idOf(9001) })).toEqual([9000])
+      expect(await found({ ...own, since: 9000, after: idOf(1) })).toEqual([9000, 9001, 29999])
       expect(await found({ ...own, since: 30001 })).toEqual([])
     }
   })

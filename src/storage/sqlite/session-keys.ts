@@ -97,11 +97,10 @@ export class SqliteSessionKeys {
 
   /** Returns the key for new rows of a session; adds one if there is none. Call it inside a transaction. */
   ensureKey(name: string): number {
-    const known = this.findKey(name)
-    if (known !== undefined) {
-      this.#db.run`UPDATE session SET unused_since = NULL WHERE key = ${known} AND unused_since IS NOT NULL`
-      return known
-    }
+    const known = this.#findRow(name)
+    if (known?.unused_since !== undefined)
+      this.#db.run`UPDATE session SET unused_since = NULL WHERE key = ${known.key}`
+    if (known) return known.key
     this.#keys.forget()
     return this.#db
       .run`INSERT INTO session (name, named) SELECT ${name}, coalesce(max(named), 0) FROM session`
@@ -110,8 +109,12 @@ export class SqliteSessionKeys {
 
   /** Returns the key for new rows of a session; undefined if the session has none. */
   findKey(name: string): number | undefined {
-    return this.#db.get<{ key: number }>`SELECT key FROM session WHERE name = ${name}
-      ORDER BY named DESC, key DESC LIMIT 1`?.key
+    return this.#findRow(name)?.key
+  }
+
+  #findRow(name: string) {
+    return this.#db.get<{ key: number; unused_since?: number }>`SELECT key, unused_since FROM session
+      WHERE name = ${name} ORDER BY named DESC, key DESC LIMIT 1`
   }
 
   /** Returns the sessions of the newest messages that a user wrote. */
