@@ -105,7 +105,7 @@ test('texts of the panel have both forms of a number, or words that fit each num
   expect(one.length).toBeGreaterThan(20)
   const halves = one.filter(key => !(key.replace(/one$/, 'other') in texts))
   // Names, and numbers that are never 1.
-  const others = /\{(most|chars|maker|name|pid)\}/
+  const others = /\{(most|chars|maker|name|pid|who)\}/
   const fixed = Object.entries(texts)
     .filter(([key]) => !/_(one|other)$/.test(key))
     .filter(([, text]) =>
