@@ -27,9 +27,10 @@ import { type Listener, openListeners } from './listeners.ts'
 
 /**
  * A connection whose last call was not accepted is closed after this many seconds of silence, together with
- * that call.
+ * that call, or up to 4 s sooner. A body that stands still ends before that (`server/body.ts`), so that its
+ * caller gets an answer.
  */
-const strangerSeconds = 10
+const strangerSeconds = 20
 /**
  * A response is given up, with its connection, after this many seconds in which nothing of it could be
  * written; 255 is the maximum. The kernel asks for more only when a third of its buffer is free: for a reader
