@@ -15,7 +15,10 @@ const mebibyte = 1024 * 1024
 export const shares = {
   /** Bytes of large bodies in memory, for all services of the process. */
   bodies: half(96 * mebibyte),
-  /** The same of callers who have proved nothing, and the number of their bodies that are being read. */
+  /**
+   * The same of callers who have proved nothing, and the number of their bodies that are being read. Without room for one,
+   * a body of a network that has more ends.
+   */
   unprovenBytes: half(8 * mebibyte),
   unprovenBodies: half(64),
   /** Files that wait for their send; of their bytes, too. */
@@ -68,6 +71,13 @@ export class SharedRoom {
     this.#total += amount
     this.#taken.set(caller, own)
     return true
+  }
+
+  /** Returns the caller that has taken most, if that is more than another one has taken. */
+  findGreedier(than: unknown): unknown {
+    let found = than
+    for (const [caller, amount] of this.#taken) if (amount > (this.#taken.get(found) ?? 0)) found = caller
+    return found === than ? undefined : found
   }
 
   giveBack(caller: unknown, amount: number): void {

@@ -117,7 +117,13 @@ export const smallBytes = 64 * 1024
 /** Whether nobody knows who makes a request. At doors that note no caller, all callers are the owner. */
 const isUnproven = (request: Request): boolean => principalOf(request)?.kind === 'open'
 
-/** Counts what requests take of bounds that all callers share, by their callers. */
+const callerOf = (request: Request): unknown =>
+  countedBy(principalOf(request) ?? owner, () => callerAddressOf(request))
+
+/**
+ * Counts what requests take of bounds that all callers share, by their callers. Without room for a caller who has proved
+ * nothing, the body of the one who has more ends that stands still for longest.
+ */
 class HeldRoom {
   readonly #rooms: Readonly<Record<'proven' | 'unproven', SharedRoom>>
   readonly #taken = new WeakMap<Request, { room: SharedRoom; caller: unknown; amount: number }>()
@@ -134,15 +140,16 @@ class HeldRoom {
       amount: before,
     } = this.#taken.get(request) ?? {
       room: isUnproven(request) ? this.#rooms.unproven : this.#rooms.proven,
-      caller: countedBy(by, () => callerAddressOf(request)),
+      caller: callerOf(request),
       amount: 0,
     }
-    if (!room.take(caller, amount, by.kind !== 'open' && !by.grant))
-      throw new SvcError('rate_limited', 'Too many large bodies are being processed', {
-        hint: 'Try again in a moment.',
-        next: { action: 'upload' },
-        retryAfter: 2,
-      })
+    while (!room.take(caller, amount, by.kind !== 'open' && !by.grant)) {
+      const greedier = isUnproven(request) ? room.findGreedier(caller) : undefined
+      const ended = bodyDeadlines.end(other => callerOf(other) === greedier, tooManyBodiesError())
+      if (!ended) throw tooManyBodiesError()
+      heldBytes.release(ended)
+      unprovenBodies.release(ended)
+    }
     this.#taken.set(request, { room, caller, amount: before + amount })
   }
 
@@ -152,6 +159,13 @@ class HeldRoom {
     room?.giveBack(caller, amount ?? 0)
   }
 }
+
+const tooManyBodiesError = () =>
+  new SvcError('rate_limited', 'Too many large bodies are being processed', {
+    hint: 'Try again in a moment.',
+    next: { action: 'upload' },
+    retryAfter: 2,
+  })
 
 const heldBytes = new HeldRoom(new SharedRoom(shares.unprovenBytes), new SharedRoom(shares.bodies))
 const unprovenBodies = new HeldRoom(new SharedRoom(shares.unprovenBodies))
@@ -225,14 +239,14 @@ function readWithin(request: Request, limit: BodyLimit, withinMs: number): Promi
   const announced = request.headers.get('content-length')
   // The server cuts a body at its announced length. Watch only a body without a length, or a long one.
   return announced !== null && Number(announced) <= smallBytes
-    ? bodyDeadlines.withDeadline(request.arrayBuffer(), withinMs)
+    ? bodyDeadlines.withDeadline(request.arrayBuffer(), withinMs, request)
     : readWatched(request, limit, withinMs)
 }
 
 async function readWatched(request: Request, limit: BodyLimit, withinMs: number): Promise<Uint8Array> {
   if (!request.body) return new Uint8Array()
   const chunks: Uint8Array[] = []
-  for await (const chunk of limitStream(request.body, limit, { withinMs })) {
+  for await (const chunk of limitStream(request.body, limit, { withinMs, request })) {
     heldBytes.take(request, chunk.length)
     chunks.push(chunk)
   }
@@ -244,6 +258,7 @@ interface BodyDeadline {
   /** Number of the last check at which it is not late. */
   readonly until: number
   readonly withinMs: number
+  readonly request: Request | undefined
   reject(error: unknown): void
 }
 
@@ -265,13 +280,15 @@ export class BodyDeadlines {
   /**
    * Returns the value of a promise. Rejects if it is late; this is noticed up to one interval later.
    *
+   * @param request of which it is a part, for `end`
    * @throws SvcError `invalid_arguments` if it is late
    */
-  withDeadline<T>(bytes: Promise<T>, withinMs: number): Promise<T> {
+  withDeadline<T>(bytes: Promise<T>, withinMs: number, request?: Request): Promise<T> {
     return new Promise((resolve, reject) => {
       const sender = {
         until: this.#checkCount + Math.ceil(withinMs / this.#checkIntervalMs),
         withinMs,
+        request,
         reject,
       }
       this.#pending.add(sender)
@@ -287,6 +304,17 @@ export class BodyDeadlines {
         },
       )
     })
+  }
+
+  /** Rejects the wait for one of some requests, the longest one. @returns the request, if there is one */
+  end(isOne: (request: Request) => boolean, error: SvcError): Request | undefined {
+    for (const sender of this.#pending) {
+      if (!sender.request || !isOne(sender.request)) continue
+      this.#pending.delete(sender)
+      sender.reject(error)
+      return sender.request
+    }
+    return undefined
   }
 
   #check(): void {
@@ -326,8 +354,9 @@ export function limitStream(
   {
     broke,
     withinMs = stallTimeoutMs,
+    request,
     senders = bodyDeadlines,
-  }: { broke?(error: unknown): void; withinMs?: number; senders?: BodyDeadlines } = {},
+  }: { broke?(error: unknown): void; withinMs?: number; request?: Request; senders?: BodyDeadlines } = {},
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader()
   let size = 0
@@ -335,7 +364,7 @@ export function limitStream(
     {
       async pull(controller) {
         try {
-          const { done, value } = await senders.withDeadline(reader.read(), withinMs)
+          const { done, value } = await senders.withDeadline(reader.read(), withinMs, request)
           if (done) return controller.close()
           size += value.length
           if (size > limit.maxBytes) throw tooLargeError(limit)

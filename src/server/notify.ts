@@ -120,12 +120,10 @@ const signatureOf = ({ headers }: Request): string | undefined =>
   headers.has(githubEvent) ? (headers.get('x-hub-signature-256') ?? undefined) : undefined
 
 /** @see https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries */
-function hasSignature(request: Request, bytes: Uint8Array, secret: string): boolean {
+function hasSignature(request: Request, bytes: Uint8Array, secret = ''): boolean {
   const [, hex] = /^sha256=([0-9a-f]{64})$/.exec(signatureOf(request) ?? '') ?? []
-  return (
-    hex !== undefined &&
-    isSameHash(hex, nodeCrypto().createHmac('sha256', secret).update(bytes).digest('hex'))
-  )
+  const right = nodeCrypto().createHmac('sha256', secret).update(bytes).digest('hex')
+  return hex !== undefined && isSameHash(hex, right) && secret !== ''
 }
 
 /** The caller that a topic's signature proves. */
@@ -201,19 +199,17 @@ async function answerSender(
     checkContentLength(request.headers, sentLimit(maxBytes))
     if (isSigned && !hasTopic) throw wrongSignatureError()
     const sources = { headers: request.headers, query }
-    const early =
-      named === undefined
-        ? await readBodyForm(sources, await readSent(request, maxBytes), parseLossless)
-        : undefined
+    // A signed body is read for every name: how long that takes does not tell which topics have a secret.
+    const sent = isSigned || named === undefined ? await readSent(request, maxBytes) : undefined
+    const early = sent && !isSigned ? await readBodyForm(sources, sent, parseLossless) : undefined
     const topic = named ?? normalizeTopicName(textAt(early?.json, 'topic'))
     if (!topicForm.test(topic))
       throw badArgument('topic', 'expected the JSON of ntfy, or the name of a topic in the address')
     let notices: ReadNotices | undefined
     const read = async ({ secret, ...about }: TopicForDoor) => {
-      if (isSigned && !secret) throw wrongSignatureError()
-      const bytes = early?.bytes ?? (await readSent(request, maxBytes))
+      const bytes = sent ?? (await readSent(request, maxBytes))
       // What anybody may have sent is not parsed.
-      if (isSigned && !hasSignature(request, bytes, secret ?? '')) throw wrongSignatureError()
+      if (isSigned && !hasSignature(request, bytes, secret)) throw wrongSignatureError()
       const body = early ?? (await readBodyForm(sources, bytes, parseLossless))
       notices = readNotices(sources, body, about, named === undefined)
       return notices.notices

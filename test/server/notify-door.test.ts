@@ -257,7 +257,15 @@ test('GitHub proves itself by its signature alone', async () => {
     const headers = { 'x-github-event': 'star', 'x-hub-signature-256': sign(body, 'other') }
     const packed = { ...headers, 'content-encoding': 'gzip' }
     expect((await door.send(path, { headers: packed })).status).toBe(415)
-    expect((await door.send(path, { headers, body: new Uint8Array(4 * 1024 * 1024 + 1) })).status).toBe(413)
+    const large = new Uint8Array(4 * 1024 * 1024 + 1)
+    const unannounced = new ReadableStream({
+      start(out) {
+        out.enqueue(large)
+        out.close()
+      },
+    })
+    for (const body of [large, unannounced])
+      expect([path, (await door.send(path, { headers, body })).status]).toEqual([path, 413])
   }
   // It is not parsed: that it has too many values is not seen.
   const wide = `[${'[],'.repeat(400_000)}[]]`
@@ -275,14 +283,13 @@ test('GitHub proves itself by its signature alone', async () => {
   )
 })
 
-test('a body with a signature is read only for a topic with a secret, and slow ones hold up nobody with a key', async () => {
+test('slow bodies with a signature hold up nobody with a key', async () => {
   await using door = await openDoor({ token })
   const KEY = await door.key()
   const slow = (topic: string) =>
     `POST /notify/${topic} HTTP/1.1\r\nhost: localhost\r\nx-github-event: star\r\ncontent-length: 4000000\r\n` +
     `x-hub-signature-256: sha256=${'0'.repeat(64)}\r\n\r\n${'x'.repeat(100_000)}`
-  for (const topic of ['work', 'garden', ''])
-    expect(await raw(door.rest.server, slow(topic))).toStartWith('HTTP/1.1 401')
+  expect(await raw(door.rest.server, slow(''))).toStartWith('HTTP/1.1 401')
   // The first to be refused says that the share is used up.
   const held: Promise<string>[] = []
   for (let nth = 0; nth < 60; nth++) held.push(raw(door.rest.server, slow('home')))

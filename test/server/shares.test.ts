@@ -48,6 +48,38 @@ async function readAll(by: Principal, bytes: number, address?: string) {
   }
 }
 
+/** Begins bodies that stand still after some bytes. */
+function openSlowBodies() {
+  const open = new Set<{ readonly out: ReadableStreamDefaultController; readonly read: Promise<unknown> }>()
+  return {
+    open,
+    /** @returns the error of one that is refused */
+    async begin(by: Principal, address: string, bytes = 1): Promise<unknown> {
+      const { promise, resolve } = Promise.withResolvers<ReadableStreamDefaultController>()
+      const body = new ReadableStream({
+        start(out) {
+          out.enqueue(new Uint8Array(bytes))
+          resolve(out)
+        },
+      })
+      const request = requestOf(by, body, address)
+      const read = readBodyBytes(request, createFilesLimit(mb)).catch(error => error)
+      const one = { out: await promise, read }
+      open.add(one)
+      void read.finally(() => {
+        releaseBody(request)
+        open.delete(one)
+      })
+      return Promise.race([read, Bun.sleep(0)])
+    },
+    async end() {
+      const all = [...open]
+      for (const { out } of all) out.close()
+      await Promise.all(all.map(({ read }) => read))
+    },
+  }
+}
+
 /** Calls until it is refused. */
 async function callUntilRefused(call: (nth: number) => Promise<unknown>, most: number) {
   for (let nth = 0; nth <= most; nth++) {
@@ -128,25 +160,28 @@ const attacks: Record<keyof typeof shares, () => Promise<void>> = {
     for (const { end } of [...taken, ...others]) end()
     expect(taken[0]!.count).toBe(shares.unprovenBytes.each / (mb / 2))
     for (const { count } of others) expect(count).toBeGreaterThan(0)
+    // What stands still ends for a network that has less.
+    const slow = openSlowBodies()
+    for (let nth = 0; nth < 40; nth++) await slow.begin(anyCaller, `192.0.2.${nth % 8}`, mb / 2)
+    const newcomer = await readAll(anyCaller, mb, '198.51.100.1')
+    newcomer.end()
+    await slow.end()
+    expect(newcomer.count).toBeGreaterThan(0)
   },
   async unprovenBodies() {
-    const ends: (() => void)[] = []
-    const reading: Promise<unknown>[] = []
-    const begin = (by: Principal, address: string) => {
-      const body = new ReadableStream({ start: out => void ends.push(() => out.close()) })
-      const read = readBodyBytes(requestOf(by, body, address), createFilesLimit(mb))
-      reading.push(read.catch(() => {}))
-      return Promise.race([read.catch(error => error), Bun.sleep(0)])
-    }
-    const { each } = shares.unprovenBodies
-    for (let nth = 0; nth < each; nth++) expect(await begin(anyCaller, '2001:db8::1')).toBeUndefined()
-    expect(await begin(anyCaller, '2001:db8::2')).toMatchObject({ code: 'rate_limited' })
-    expect(await begin(anyCaller, '192.0.2.2')).toBeUndefined()
-    expect(await begin(third, '2001:db8::1')).toBeUndefined()
-    for (const end of ends) end()
-    await Promise.all(reading)
-    expect(await begin(anyCaller, '2001:db8::2')).toBeUndefined()
-    ends.at(-1)!()
+    const slow = openSlowBodies()
+    const { each, most } = shares.unprovenBodies
+    for (let nth = 0; nth < each; nth++) expect(await slow.begin(anyCaller, '2001:db8::1')).toBeUndefined()
+    expect(await slow.begin(anyCaller, '2001:db8::2')).toMatchObject({ code: 'rate_limited' })
+    expect(await slow.begin(anyCaller, '192.0.2.2')).toBeUndefined()
+    expect(await slow.begin(third, '2001:db8::1')).toBeUndefined()
+    // However many networks take all, another one has a place: one of those that have more loses one.
+    for (let nth = 0; nth < most; nth++) await slow.begin(anyCaller, `192.0.2.${nth % 16}`)
+    for (let nth = 0; nth < 3; nth++) expect(await slow.begin(anyCaller, `198.51.100.${nth}`)).toBeUndefined()
+    expect(slow.open.size).toBeLessThanOrEqual(most + 1)
+    await slow.end()
+    expect(await slow.begin(anyCaller, '2001:db8::2')).toBeUndefined()
+    await slow.end()
   },
   async uploads() {
     await using t = await withKeys()
