@@ -6,15 +6,11 @@ import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import { scopeOf } from '../model/principal.ts'
 import { apiFetch } from '../platform/fetch.ts'
-import { withLogName } from '../platform/runtime.ts'
+import { type Runtime, withLogName } from '../platform/runtime.ts'
 import { openCallbacks } from '../push/callbacks.ts'
-import type { WebhookDispatcher } from '../push/delivery.ts'
 import { EventReader } from '../push/events.ts'
-import type { SessionEventWriter } from '../push/sessions.ts'
 import { ConsumerList } from '../receive/consumers.ts'
-import type { Bulletins } from '../topics/bulletins.ts'
 import { Asks } from './asks.ts'
-import type { Backups } from './backups.ts'
 import { Changes } from './changes.ts'
 import { Conversations } from './conversations.ts'
 import { connect, type Directory, type GatewayOptions, openDirectory, openRuntime } from './foundations.ts'
@@ -64,52 +60,67 @@ const dayMs = 24 * 60 * 60_000
  * @throws SvcError `store_unavailable` when the directory cannot be used, `invalid_arguments` for a bad setting
  */
 export async function openGateway(options: GatewayOptions): Promise<RunningGateway> {
-  const { config } = options
   const stop = new AbortController()
   const runtime = openRuntime(options, stop.signal)
   // The sandbox's time is also needed by a command that sends WeChat nothing.
   await runtime.sandboxClock?.ask(apiFetch)
   const directory = await openDirectory(options, runtime)
-  const upstream = connect(options, runtime)
-  const receive = open.openReceive(options, directory, upstream, runtime)
-  const address = { url: config.publicUrl }
-  const { accounts, invitations, logins, users } = open.openAccounts(
-    options,
-    directory,
-    upstream,
-    receive,
-    address,
-    runtime,
-  )
-  const media = open.openMedia(config, directory, upstream, runtime)
-  const resolveTarget = createTargetResolver(directory, logins)
-  const send = open.openSend(
-    config,
-    directory,
-    upstream,
-    receive,
-    { accounts, media, resolveTarget },
-    runtime,
-  )
-  const { outbox, sender } = send
-  const callbacks = await openCallbacks(config.eventsCallback, config.eventsCallbackCa)
-  const push = open.openPush(directory, resolveTarget, sender, { address, callbacks }, runtime)
-  const { delivery, subscriptions, webhooks } = push
+  const rooms = await openRooms(options, directory, runtime)
+  const gateway = gatewayOf(options, rooms, runtime)
+  let closing: Promise<void> | undefined
+  const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
+  const close = () => {
+    halt()
+    closing ??= closeRooms(rooms, runtime)
+    return closing
+  }
+  return {
+    ...gateway,
+    async start() {
+      await startRooms(rooms)
+      const isPolling = () => rooms.receive.pollingRole.isPolling
+      endExpiredKeys({ ...directory.store, isPolling }, withLogName(runtime, 'keys'))
+      void runtime.sandboxClock?.keepAsking(apiFetch, stop.signal)
+    },
+    listensAt(url, token) {
+      rooms.address.url ??= url
+      directory.node?.setUrl(url, token)
+    },
+    watchCertificate: certificate => gateway.metrics.watchCertificate(certificate),
+    leave: () => leave(rooms),
+    async endSends() {
+      if (await rooms.sender.waitUntilIdle(sendGraceMs)) return
+      halt()
+      await rooms.sender.close(0)
+    },
+    close,
+    [Symbol.asyncDispose]: close,
+  }
+}
+
+type OpenedRuntime = ReturnType<typeof openRuntime>
+/** The rooms that are started and closed, and what they share. */
+type Rooms = Awaited<ReturnType<typeof openRooms>>
+
+async function openRooms(options: GatewayOptions, directory: Directory, runtime: OpenedRuntime) {
+  const { config } = options
   const { state, store, views } = directory
-  const events = new EventReader({
-    events: store.events,
-    log: store.log,
-    views,
-    resolveTarget: resolveTarget,
-    sessions: state.sessions,
-  })
+  const upstream = connect(options, runtime)
+  const address = { url: config.publicUrl }
+  const receive = open.openReceive(options, directory, upstream, runtime)
+  const own = open.openAccounts(options, directory, upstream, receive, address, runtime)
+  const media = open.openMedia(config, directory, upstream, runtime)
+  const resolveTarget = createTargetResolver(directory, own.logins)
+  const send = open.openSend(config, directory, upstream, receive, { ...own, media, resolveTarget }, runtime)
+  const callbacks = await openCallbacks(config.eventsCallback, config.eventsCallbackCa)
+  const push = open.openPush(directory, resolveTarget, send.sender, { address, callbacks }, runtime)
   const backups = open.openBackups(options, directory, receive, runtime)
   const housekeeping = new Housekeeping(
     {
-      sessions: state.sessions,
+      sessions: directory.state.sessions,
       upkeep: store.maintenance,
       media,
-      outbox,
+      outbox: send.outbox,
       backups,
       // Nobody reads a log that ends with its process.
       auditMs: store.durable ? config.auditDays * dayMs : 0,
@@ -117,27 +128,85 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
     },
     runtime,
   )
-  const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
-  const keys = new Keys(
-    { keys: store.keys, sessions: state.sessions, maintenance: store.maintenance, resolveTarget },
-    withLogName(runtime, 'keys'),
-  )
-  const topics = open.openTopics(directory, { accounts, media, users, ...send }, runtime)
-  const threads = store.conversations
+  const { events, log } = store
+  const { contexts, sessions } = state
+  const history = new History({ store, sessions, contexts, views, clock: runtime.clock })
+  return {
+    ...{ address, directory, receive, media, resolveTarget, backups, history, housekeeping },
+    ...own,
+    ...send,
+    ...push,
+    ...open.openTopics(directory, { ...own, ...send, media }, runtime),
+    sessionEvents: open.openSessionEvents(directory, own.accounts, receive, runtime),
+    events: new EventReader({ events, log, views, resolveTarget, sessions }),
+    asks: openAsks(directory, send, receive, history, runtime),
+  }
+}
+
+/** What the doors call. */
+function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime) {
+  const { accounts, directory, events, receive, resolveTarget } = rooms
+  const { leases, node, state, store, views } = directory
+  const { clock, tasks } = runtime
   const consumers = new ConsumerList(store)
-  const metrics = new Metrics(
-    { store, accounts, consumers, node: directory.node, version: options.version },
-    withLogName(runtime, 'metrics'),
-  )
-  const sessionEvents = open.openSessionEvents(directory, accounts, receive, runtime)
-  const history = new History({
-    store,
-    sessions: state.sessions,
-    contexts: state.contexts,
-    views,
-    clock: runtime.clock,
-  })
-  const asks = new Asks(
+  const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
+  return {
+    ...{ accounts, changes, clock, consumers, events, tasks },
+    sender: rooms.sender,
+    outbox: rooms.outbox,
+    users: rooms.users,
+    logins: rooms.logins,
+    invitations: rooms.invitations,
+    topics: rooms.topics,
+    webhooks: rooms.webhooks,
+    subscriptions: rooms.subscriptions,
+    backups: rooms.backups,
+    audit: store.audit,
+    agents: store.agents,
+    signIns: state.signIns,
+    inbox: inboxOf(rooms),
+    media: mediaOf(rooms.media),
+    asks: rooms.asks,
+    history: rooms.history,
+    conversations: new Conversations({ threads: store.conversations, views, accounts, changes }, runtime),
+    keys: new Keys(
+      { keys: store.keys, sessions: state.sessions, maintenance: store.maintenance, resolveTarget },
+      withLogName(runtime, 'keys'),
+    ),
+    people: new People(
+      {
+        store,
+        state,
+        queued: directory.places.queued,
+        agentFolders: localFilesOf(options.config.basePath).agents,
+        resolveTarget,
+        scrub: options.scrub ?? (rewrite => store.people.scrub(rewrite)),
+      },
+      withLogName(runtime, 'people'),
+    ),
+    metrics: new Metrics(
+      { store, accounts, consumers, node, version: options.version },
+      withLogName(runtime, 'metrics'),
+    ),
+    async nodes() {
+      if (!node) return { nodes: [] }
+      const [nodes, replication] = await Promise.all([node.list(), node.readReplication()])
+      return { nodes, replication }
+    },
+    pollerPid: () => leases.findHolder(),
+    pollsSince: () => receive.pollingRole.pollsSince,
+    health: () => healthOf(options.version, directory, receive, tasks),
+  } satisfies Gateway
+}
+
+const openAsks = (
+  { state, store, views }: Directory,
+  { findChat, outbox, sender }: ReturnType<typeof open.openSend>,
+  { oneShot }: open.Receive,
+  history: History,
+  runtime: Runtime,
+) =>
+  new Asks(
     {
       asks: store.asks,
       log: store.log,
@@ -148,117 +217,15 @@ export async function openGateway(options: GatewayOptions): Promise<RunningGatew
       history,
       sender,
       outbox,
-      findChat: (to, session, by) => send.findChat(to, session, scopeOf(by)),
+      findChat: (to, session, by) => findChat(to, session, scopeOf(by)),
       findOwner: async session => {
         const { bot } = (await state.sessions.get(session)) ?? {}
         return bot?.invitation === undefined ? bot?.user_id : undefined
       },
-      poll: async () => await receive.oneShot?.startPolling(),
+      poll: async () => await oneShot?.startPolling(),
     },
     withLogName(runtime, 'asks'),
   )
-  const rooms = {
-    directory,
-    receive,
-    logins,
-    outbox,
-    sender,
-    media,
-    housekeeping,
-    delivery,
-    sessionEvents,
-    backups,
-    bulletins: topics.bulletins,
-    asks,
-  }
-  let closing: Promise<void> | undefined
-  const halt = () => stop.abort(new SvcError('shutting_down', 'the service is stopping'))
-  const close = () => {
-    halt()
-    closing ??= closeRooms(rooms, runtime)
-    return closing
-  }
-  return {
-    consumers,
-    sender,
-    outbox,
-    accounts,
-    users,
-    logins,
-    invitations,
-    topics: topics.topics,
-    webhooks,
-    subscriptions,
-    inbox: inboxOf(rooms),
-    media: mediaOf(media),
-    history,
-    asks,
-    conversations: new Conversations({ threads, history, views, accounts, changes }, runtime),
-    events,
-    changes,
-    keys,
-    audit: store.audit,
-    backups,
-    people: new People(
-      {
-        store,
-        state,
-        queued: directory.places.queued,
-        agentFolders: localFilesOf(config.basePath).agents,
-        resolveTarget,
-        scrub: options.scrub ?? (rewrite => store.people.scrub(rewrite)),
-      },
-      withLogName(runtime, 'people'),
-    ),
-    tasks: runtime.tasks,
-    agents: store.agents,
-    signIns: state.signIns,
-    clock: runtime.clock,
-    async nodes() {
-      const { node } = directory
-      if (!node) return { nodes: [] }
-      const [nodes, replication] = await Promise.all([node.list(), node.readReplication()])
-      return { nodes, replication }
-    },
-    pollerPid: () => directory.leases.findHolder(),
-    pollsSince: () => receive.pollingRole.pollsSince,
-    metrics,
-    health: () => healthOf(options.version, directory, receive, runtime.tasks),
-    async start() {
-      await startRooms(rooms)
-      const isPolling = () => receive.pollingRole.isPolling
-      endExpiredKeys({ ...store, isPolling }, withLogName(runtime, 'keys'))
-      void runtime.sandboxClock?.keepAsking(apiFetch, stop.signal)
-    },
-    listensAt(url, token) {
-      address.url ??= url
-      directory.node?.setUrl(url, token)
-    },
-    watchCertificate: certificate => metrics.watchCertificate(certificate),
-    leave: () => leave(rooms),
-    async endSends() {
-      if (await sender.waitUntilIdle(sendGraceMs)) return
-      halt()
-      await sender.close(0)
-    },
-    close,
-    [Symbol.asyncDispose]: close,
-  }
-}
-
-/** The rooms that are started and closed. */
-interface Rooms extends Omit<ReturnType<typeof open.openSend>, 'findChat'> {
-  directory: Directory
-  receive: open.Receive
-  logins: { waitUntilClosed(): Promise<void> }
-  media: Media
-  housekeeping: Housekeeping
-  sessionEvents: SessionEventWriter
-  delivery: WebhookDispatcher
-  backups: Backups
-  bulletins: Bulletins
-  asks: Asks
-}
 
 const inboxOf = ({ asks, receive: { inbox, oneShot }, housekeeping }: Rooms): Gateway['inbox'] =>
   oneShot
@@ -318,7 +285,7 @@ async function leave({ delivery, receive }: Pick<Rooms, 'delivery' | 'receive'>)
   await receive.pollingRole.stop()
 }
 
-async function closeRooms(rooms: Rooms, { clock }: ReturnType<typeof openRuntime>): Promise<void> {
+async function closeRooms(rooms: Rooms, { clock }: Runtime): Promise<void> {
   // Work that hangs must not delay the rest. A batch that is not stored by then is polled again.
   const patience = new AbortController()
   await Promise.race([
