@@ -22,7 +22,7 @@ import {
   type UserContext,
 } from '../model/session.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { Poller } from '../receive/poller.ts'
 import type { TokenCheck } from '../receive/token-check.ts'
 import type { SessionRecord, State } from '../storage/state.ts'
@@ -58,9 +58,7 @@ export interface AccountPorts {
   check: TokenCheck
 }
 
-export class Accounts {
-  readonly #ports: AccountPorts
-  readonly #runtime: Runtime
+export class Accounts extends RunningPart<AccountPorts> {
   /** Runs logouts, renames and default changes one after another. */
   readonly #runAlone = createMutex()
   #listed:
@@ -71,17 +69,12 @@ export class Accounts {
       }
     | undefined
 
-  constructor(ports: AccountPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
   /** Lists all sessions: the default first, then the oldest first. Takes no lock. */
   async list(scope?: Scope): Promise<Session[]> {
     if (scope?.users) return (await this.listWithUsers(scope)).map(({ users: _, ...session }) => session)
     // Callers in the same turn of the event loop share one promise of each list, and so one result.
-    const of = this.#ports.state.sessions.list()
-    const pending = this.#ports.logins.pendingNames()
+    const of = this.ports.state.sessions.list()
+    const pending = this.ports.logins.pendingNames()
     if (this.#listed?.of !== of || this.#listed.pending !== pending)
       this.#listed = { of, pending, sessions: this.#listAll(Promise.all([pending, of])) }
     const sessions = await this.#listed.sessions
@@ -97,7 +90,7 @@ export class Accounts {
 
   /** Returns these sessions as `list` does, in the given order. */
   async toSessions(records: readonly SessionRecord[]): Promise<Session[]> {
-    const writers = await this.#ports.state.contexts.countWriters(records.map(({ name }) => name))
+    const writers = await this.ports.state.contexts.countWriters(records.map(({ name }) => name))
     return this.#toSessionList(records, name => writers.get(name) ?? 0)
   }
 
@@ -105,7 +98,7 @@ export class Accounts {
     records: readonly SessionRecord[],
     countOf: (name: string) => number,
   ): Promise<Session[]> {
-    const { poller } = this.#ports
+    const { poller } = this.ports
     const [suspects, first] = [await this.countSuspects(), await this.defaultName()]
     return records.map(({ name, bot, unreadable }): Session => {
       const status = sessionStatusOf(bot)
@@ -137,8 +130,8 @@ export class Accounts {
    * reported elsewhere, and must not hide any session.
    */
   async countSuspects(): Promise<ReadonlyMap<string, number> | undefined> {
-    const since = this.#runtime.clock.now() - suspectSpanMs
-    return this.#ports.store.conversations.countSuspects(since).catch(() => undefined)
+    const since = this.runtime.clock.now() - suspectSpanMs
+    return this.ports.store.conversations.countSuspects(since).catch(() => undefined)
   }
 
   /**
@@ -167,7 +160,7 @@ export class Accounts {
   async listUsers(name: string, scope?: Scope): Promise<SessionUser[]> {
     const { name: session, unreadable } = await this.getRecord(name, scope)
     const { users = [] } =
-      (await listUsersOf(this.#ports, [session], this.#runtime.clock.now())).get(session) ?? {}
+      (await listUsersOf(this.ports, [session], this.runtime.clock.now())).get(session) ?? {}
     if (unreadable && users.length === 0) throw unreadable
     return scope?.users ? users.filter(({ user_id }) => scope.users?.includes(user_id)) : users
   }
@@ -188,7 +181,7 @@ export class Accounts {
 
   /** Returns the sessions that a caller may see, in no order. */
   async #listVisible(scope: Scope | undefined): Promise<readonly SessionRecord[]> {
-    const all = await this.#ports.state.sessions.list()
+    const all = await this.ports.state.sessions.list()
     return scope?.bots ? all.filter(record => isVisible(record, scope)) : all
   }
 
@@ -200,10 +193,10 @@ export class Accounts {
     session?: string,
     scope: Scope = {},
   ): Promise<ReadonlyMap<string, { session: string; user: SessionUser }[]>> {
-    const { sessions } = this.#ports.state
+    const { sessions } = this.ports.state
     const records = session === undefined ? await sessions.list() : [await sessions.get(session)]
     const names = records.flatMap(record => (record && isVisible(record, scope) ? record.name : []))
-    const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
+    const looked = await listUsersOf(this.ports, names, this.runtime.clock.now())
     const rights = [...looked].flatMap(([name, { users }]) =>
       users
         .filter(({ user_id }) => scope.users?.includes(user_id) !== false)
@@ -214,7 +207,7 @@ export class Accounts {
 
   /** Creates a watch of all sessions with their users. */
   watch(): SessionWatch {
-    const { logins, poller, state } = this.#ports
+    const { logins, poller, state } = this.ports
     return new SessionWatch(
       {
         sessions: state.sessions,
@@ -225,7 +218,7 @@ export class Accounts {
         sortRecords: records => this.sortRecords(records),
         readWithUsers: records => this.readWithUsers(records),
       },
-      this.#runtime.clock,
+      this.runtime.clock,
     )
   }
 
@@ -237,7 +230,7 @@ export class Accounts {
     records: readonly SessionRecord[],
   ): Promise<{ session: SessionWithUsers; due: number }[]> {
     const names = records.map(({ name }) => name)
-    const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
+    const looked = await listUsersOf(this.ports, names, this.runtime.clock.now())
     const shown = await this.#toSessionList(records, name => looked.get(name)?.users.length ?? 0)
     return shown.map(session => {
       const { users, due } = looked.get(session.name)!
@@ -253,8 +246,8 @@ export class Accounts {
   async check(name: string, scope?: Scope): Promise<SessionCheck> {
     const { name: session, bot, unreadable } = await this.getRecord(name, scope)
     if (!bot) throw unreadable ?? notConnectedError(session)
-    const checked = await this.#ports.check.ask(session, bot)
-    const current = (await this.#ports.state.sessions.get(session))?.bot
+    const checked = await this.ports.check.ask(session, bot)
+    const current = (await this.ports.state.sessions.get(session))?.bot
     return withoutUndefined({
       session,
       status: sessionStatusOf(current),
@@ -268,7 +261,7 @@ export class Accounts {
    * can write; then the default, then the oldest first.
    */
   async first(user: string, scope?: Scope): Promise<ConnectedSession | undefined> {
-    const { sessions } = this.#ports.state
+    const { sessions } = this.ports.state
     const isUsable = (record: SessionRecord | undefined): record is ConnectedSession =>
       isConnectedRecord(record) && isVisible(record, scope)
     const chosen = await sessions.getDefaultName()
@@ -284,7 +277,7 @@ export class Accounts {
    * polls, the store knows which ones.
    */
   async listKnowing(user: string, scope?: Scope): Promise<(ConnectedSession & { context: UserContext })[]> {
-    const knowing = await this.#ports.state.contexts.findKnowing(user)
+    const knowing = await this.ports.state.contexts.findKnowing(user)
     const known = knowing.flatMap(({ record, context }) =>
       record.bot && context.token !== undefined && isVisible(record, scope)
         ? { name: record.name, bot: record.bot, context }
@@ -298,7 +291,7 @@ export class Accounts {
    * each has a login now.
    */
   async listWrittenBy(user: string, scope?: Scope): Promise<WrittenSession[]> {
-    const { state, store } = this.#ports
+    const { state, store } = this.ports
     const names = await store.conversations.sessionsOf(user)
     const find = async (name: string): Promise<SessionRecord> => (await state.sessions.get(name)) ?? { name }
     const records = await Promise.all(names.map(find))
@@ -315,7 +308,7 @@ export class Accounts {
 
   /** Returns what a session's login knows of a user. */
   context(session: string, user: string): Promise<UserContext | undefined> {
-    return this.#ports.state.contexts.find(session, user)
+    return this.ports.state.contexts.find(session, user)
   }
 
   /**
@@ -325,7 +318,7 @@ export class Accounts {
    */
   async getRecord(name: string, scope?: Scope): Promise<SessionRecord> {
     const target = await this.#resolveName(name, scope)
-    const record = await this.#ports.state.sessions.get(target)
+    const record = await this.ports.state.sessions.get(target)
     if (!record || !isVisible(record, scope)) throw sessionNotFoundError(target)
     return record
   }
@@ -338,7 +331,7 @@ export class Accounts {
    */
   logout(name: string, scope?: Scope): Promise<{ success: true; session: string }> {
     return this.#runAlone(async () => {
-      const { logins, state, store } = this.#ports
+      const { logins, state, store } = this.ports
       const target = await this.#resolveName(name, scope)
       if (scope?.bots) await this.getRecord(target, scope)
       // Before reading the session: if the login finishes first, the session is stored by then.
@@ -351,7 +344,7 @@ export class Accounts {
         await state.sessions.remove(record.name)
         // A guest leaves all topics.
         if (record.bot?.invitation !== undefined) await store.topics.leave({ session: record.name })
-        this.#runtime.bus.notify('sessionsChanged')
+        this.runtime.bus.notify('sessionsChanged')
       }
       return { success: true, session: record?.name ?? target }
     })
@@ -368,7 +361,7 @@ export class Accounts {
     scope?: Scope,
   ): Promise<{ success: true; old_name: string; new_name: string }> {
     return this.#runAlone(async () => {
-      const { logins, state } = this.#ports
+      const { logins, state } = this.ports
       const { name } = await this.getRecord(oldName, scope)
       if (newName === '') throw badArgument('new_name', 'expected a session name, got an empty string')
       const target = normalizeSessionName(newName)
@@ -381,7 +374,7 @@ export class Accounts {
       try {
         await state.sessions.rename(name, target)
       } finally {
-        this.#runtime.bus.notify('sessionsChanged')
+        this.runtime.bus.notify('sessionsChanged')
       }
       return { success: true, old_name: name, new_name: target }
     })
@@ -390,7 +383,7 @@ export class Accounts {
   setDefault(name: string, scope?: Scope): Promise<{ success: true; default_session: string }> {
     return this.#runAlone(async () => {
       const record = await this.getRecord(name, scope)
-      await this.#ports.state.sessions.setDefault(record.name)
+      await this.ports.state.sessions.setDefault(record.name)
       return { success: true, default_session: record.name }
     })
   }
@@ -406,18 +399,18 @@ export class Accounts {
    * "default".
    */
   async defaultName(): Promise<string> {
-    const { sessions } = this.#ports.state
+    const { sessions } = this.ports.state
     return (await sessions.getDefaultName()) ?? (await this.#listOrdered())[0]?.name ?? defaultSessionName
   }
 
   async #listOrdered(): Promise<SessionRecord[]> {
-    return this.sortRecords(await this.#ports.state.sessions.list())
+    return this.sortRecords(await this.ports.state.sessions.list())
   }
 
   /** Sorts sessions: the default one first, then the oldest first. */
   async sortRecords<R extends Pick<SessionRecord, 'name' | 'bot'>>(records: readonly R[]): Promise<R[]> {
     if (records.length < 2) return [...records]
-    const chosen = await this.#ports.state.sessions.getDefaultName()
+    const chosen = await this.ports.state.sessions.getDefaultName()
     const age = (record: R) => record.bot?.created_at ?? Number.MAX_SAFE_INTEGER
     return [...records].sort(
       (a, b) =>

@@ -2,6 +2,7 @@
  * Invitations: a link by which people log an account in by themselves, as guests. The secret of the link is the only proof of
  * a visitor; the store has its hash. Each browser has a login of its own, which no other holder of the link sees.
  */
+
 import { agentNameForm, agentNameRule } from '../model/agent.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import {
@@ -21,6 +22,7 @@ import type { Clock } from '../platform/clock.ts'
 import { isVisible } from '../platform/escape-controls.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
+import { Part } from '../platform/runtime.ts'
 import { isLoopback } from '../platform/serve.ts'
 import { type InvitationStore, invitationStatusOf, type StoredInvitation } from '../storage/invitations.ts'
 import { keyOfMaker } from '../storage/keys.ts'
@@ -54,16 +56,10 @@ export interface Visit {
 
 const hashOf = (secret: string): string => nodeCrypto().hash('sha256', secret, 'hex')
 
-export class Invitations {
-  readonly #ports: InvitationPorts
-
-  constructor(ports: InvitationPorts) {
-    this.#ports = ports
-  }
-
+export class Invitations extends Part<InvitationPorts> {
   /** Lists the invitations, oldest first: for a key those that it made, and those of the keys below it. */
   async list(by: Principal): Promise<Invitation[]> {
-    const { clock, invitations, sessions } = this.#ports
+    const { clock, invitations, sessions } = this.ports
     const records = Map.groupBy(await sessions.list(), ({ bot }) => bot?.invitation)
     const all = await this.#visible(by, await invitations.list())
     return all.map(one => {
@@ -78,7 +74,7 @@ export class Invitations {
    * @throws SvcError `invalid_arguments`, `forbidden` if the key has ended meanwhile
    */
   async add(by: Principal, input: NewInvitationInput): Promise<AddedInvitation> {
-    const { clock, findUrl, invitations, listRunningAgents } = this.#ports
+    const { clock, findUrl, invitations, listRunningAgents } = this.ports
     const { uses = 1, agent, trusted = false, turns_per_day = defaultTurnsPerDay, inviter = by.name } = input
     const topic = input.topic === undefined ? undefined : readTopicName(input.topic, 'topic')
     const created_at = clock.now()
@@ -116,7 +112,7 @@ export class Invitations {
 
   /** Ends an invitation, by its id or the name of an active one. @throws SvcError `not_found` */
   async revoke(by: Principal, which: string): Promise<Invitation> {
-    const { clock, invitations } = this.#ports
+    const { clock, invitations } = this.ports
     const all = await this.list(by)
     const named = all.filter(({ name, status }) => name === which && status === 'active')
     if (named.length > 1)
@@ -134,17 +130,17 @@ export class Invitations {
    * @throws SvcError `not_found` for a wrong secret, as the next two
    */
   async look(visit: Visit, seen: number, timeoutMs: number, signal: AbortSignal): Promise<InvitationView> {
-    const { logins } = this.#ports
+    const { logins } = this.ports
     const one = await this.#findBySecret(visit.secret)
     const by = visitorOf(one, visit)
     // Without a cookie there is no login, so there is nothing to wait for.
     const found = visit.browser === '' ? undefined : await logins.findInvited(by, seen, timeoutMs, signal)
-    return this.#view((await this.#ports.invitations.get(one.id)) ?? one, found)
+    return this.#view((await this.ports.invitations.get(one.id)) ?? one, found)
   }
 
   /** Starts the login of this browser, or joins it. @throws SvcError `rate_limited`, `upstream_error` */
   async join(visit: Visit): Promise<InvitationView> {
-    const { invitations, logins } = this.#ports
+    const { invitations, logins } = this.ports
     const one = await this.#findBySecret(visit.secret)
     const { id, name, uses, used } = one
     if (!this.#isActive(one)) return this.#view(one, undefined)
@@ -161,7 +157,7 @@ export class Invitations {
 
   /** Gives the digits of the phone to the login of this browser. */
   async giveCode(visit: Visit, code: string, signal: AbortSignal): Promise<InvitationView> {
-    const { logins } = this.#ports
+    const { logins } = this.ports
     const one = await this.#findBySecret(visit.secret)
     const by = visitorOf(one, visit)
     const found = await logins.findInvited(by, 0, 0, signal)
@@ -188,14 +184,14 @@ export class Invitations {
       status,
       revision,
       qr_url,
-      phone_url: qr_url && this.#ports.phoneUrl,
+      phone_url: qr_url && this.ports.phoneUrl,
       wrong_code: notice === 'wrong_code' ? true : undefined,
       has_more: hasMore ? true : undefined,
     })
   }
 
   async #findBySecret(secret: string): Promise<StoredInvitation> {
-    const found = await this.#ports.invitations.findByHash(hashOf(secret))
+    const found = await this.ports.invitations.findByHash(hashOf(secret))
     if (found) return found
     throw new SvcError('not_found', 'this link is not valid', { hint: 'Ask for a new one.' })
   }
@@ -205,17 +201,17 @@ export class Invitations {
    * of a guest's agent are among them. In the sandbox of WeChat nobody is a stranger.
    */
   async #isOpen(): Promise<boolean> {
-    const { hasKeys, phoneUrl } = this.#ports
+    const { hasKeys, phoneUrl } = this.ports
     return phoneUrl === undefined && !(await hasKeys())
   }
 
   #isActive(one: StoredInvitation): boolean {
-    return invitationStatusOf(one, this.#ports.clock.now()) === 'active'
+    return invitationStatusOf(one, this.ports.clock.now()) === 'active'
   }
 
   async #visible(by: Principal, all: readonly StoredInvitation[]): Promise<readonly StoredInvitation[]> {
     if (by.grant === undefined || by.id === undefined) return all
-    const below = await this.#ports.listBelow(by.id)
+    const below = await this.ports.listBelow(by.id)
     return all.filter(({ made_by }) => below.has(keyOfMaker(made_by) ?? ''))
   }
 }

@@ -7,7 +7,7 @@ import { type Credentials, createLogin, type LoginStep, stepLogin } from '../ili
 import { isSvcError } from '../model/error.ts'
 import type { LoginState, QrLogin } from '../model/login.ts'
 import { backoffMs } from '../platform/clock.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { LoginStore, StoredLogin } from '../storage/logins.ts'
 import type { SessionStore } from '../storage/state.ts'
@@ -39,23 +39,15 @@ const leftAfterMs = 60_000
 /** Attempts to store new credentials. WeChat has already ended the old bot, so they must not be lost. */
 const saveTries = 12
 
-export class LoginDriver {
-  readonly #ports: DriverPorts
-  readonly #runtime: Runtime
-
-  constructor(ports: DriverPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
+export class LoginDriver extends RunningPart<DriverPorts> {
   /**
    * Drives a login until it ends, or until this process stops; then another process may continue it.
    *
    * @throws ILinkError if the first QR code cannot be fetched
    */
   async drive(login: StoredLogin): Promise<void> {
-    const { clock, closing, log } = this.#runtime
-    const { flows } = this.#ports
+    const { clock, closing, log } = this.runtime
+    const { flows } = this.ports
     const { session } = login
     const over = new AbortController()
     const leave = followSignal(closing, over)
@@ -86,18 +78,18 @@ export class LoginDriver {
     const { signal } = over
     while (!signal.aborted) {
       try {
-        await this.#ports.records.waitWhile(login, ({ ended }) => !ended, signal)
+        await this.ports.records.waitWhile(login, ({ ended }) => !ended, signal)
         over.abort()
       } catch {
         // If the store cannot be read, the steps log it.
-        await this.#runtime.clock.sleep(minPollMs, signal)
+        await this.runtime.clock.sleep(minPollMs, signal)
       }
     }
   }
 
   async #recordFailure(login: StoredLogin, error: unknown): Promise<void> {
-    const { log } = this.#runtime
-    const { records } = this.#ports
+    const { log } = this.runtime
+    const { records } = this.ports
     const { session } = login
     let started = true
     await records.change(login, login => {
@@ -114,12 +106,12 @@ export class LoginDriver {
 
   async #runStep(key: StoredLogin, over: AbortController): Promise<void> {
     const { signal } = over
-    const { clock } = this.#runtime
-    const { api, loginUrl } = this.#ports.upstream
-    const { records } = this.#ports
+    const { clock } = this.runtime
+    const { api, loginUrl } = this.ports.upstream
+    const { records } = this.ports
     const login = await records.find(key)
     if (!login || login.ended) return over.abort()
-    if (login.key !== undefined && (await this.#ports.isKeyOver(login.key))) {
+    if (login.key !== undefined && (await this.ports.isKeyOver(login.key))) {
       await records.change(login, now => records.toEnded(now, { status: 'expired', notice: 'called_off' }))
       return over.abort()
     }
@@ -149,10 +141,10 @@ export class LoginDriver {
 
   /** Waits until the user has typed the digits, at most until `deadline` (Unix ms). */
   async #waitForCode(login: StoredLogin, deadline: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#runtime
+    const { clock } = this.runtime
     const over = new AbortController()
     const leave = followSignal(signal, over)
-    const typed = this.#ports.records.waitWhile(login, ({ code }) => code === undefined, over.signal)
+    const typed = this.ports.records.waitWhile(login, ({ code }) => code === undefined, over.signal)
     await Promise.race([typed, clock.sleep(deadline - clock.now(), over.signal)])
     over.abort()
     leave()
@@ -161,7 +153,7 @@ export class LoginDriver {
 
   /** Stores WeChat's answer if it is about the current QR code. Returns true if the login continues here. */
   async #storeStep(polled: StoredLogin, step: LoginStep): Promise<boolean> {
-    const { flows, records } = this.#ports
+    const { flows, records } = this.ports
     let over = false
     const kept = await records.change(polled, login => {
       const { qr } = login
@@ -182,7 +174,7 @@ export class LoginDriver {
         qr: { ...qr, ...step.flow },
       })
     })
-    if (kept && over) this.#runtime.log.info('not logged in', { session: kept.session, status: kept.status })
+    if (kept && over) this.runtime.log.info('not logged in', { session: kept.session, status: kept.status })
     return kept !== undefined && !kept.ended && (await flows.claim(kept))
   }
 
@@ -192,10 +184,10 @@ export class LoginDriver {
    * @throws ILinkError if none can be fetched in several tries
    */
   async #renew(login: StoredLogin, ended: LoginState, signal: AbortSignal): Promise<void> {
-    const { clock, log } = this.#runtime
+    const { clock, log } = this.runtime
     if (login.invitation && !(await this.#mayRenew(login))) {
-      const over = (now: StoredLogin) => this.#ports.records.toEnded(now, { status: 'expired' })
-      await this.#ports.records.change(login, now => (now.ended ? now : over(now)))
+      const over = (now: StoredLogin) => this.ports.records.toEnded(now, { status: 'expired' })
+      await this.ports.records.change(login, now => (now.ended ? now : over(now)))
       return log.info('not logged in', { session: login.session, status: 'expired' })
     }
     for (let tries = 1; ; tries++) {
@@ -213,21 +205,21 @@ export class LoginDriver {
   /** Whether somebody still waits for a new code of an invitation. Until its code has expired, the login takes a use. */
   async #mayRenew(polled: StoredLogin): Promise<boolean> {
     // The page has asked since the poll began.
-    const login = (await this.#ports.records.find(polled)) ?? polled
+    const login = (await this.ports.records.find(polled)) ?? polled
     const { begun_at = 0, invitation, seen_at = begun_at } = login
-    if (this.#runtime.clock.now() - seen_at > leftAfterMs) return false
-    return invitation === undefined || !(await this.#ports.isInvitationOver(invitation.id))
+    if (this.runtime.clock.now() - seen_at > leftAfterMs) return false
+    return invitation === undefined || !(await this.ports.isInvitationOver(invitation.id))
   }
 
   async #fetchCode({ force, session }: StoredLogin, signal: AbortSignal): Promise<QrLogin> {
-    const { sessions, upstream } = this.#ports
+    const { sessions, upstream } = this.ports
     const known = newestTokensOf(await sessions.list(), force ? session : undefined)
     return createLogin(await upstream.api.getBotQrcode(upstream.loginUrl, known, signal))
   }
 
   async #storeCode(target: StoredLogin, qr: QrLogin, notice?: StoredLogin['notice']): Promise<void> {
-    const now = this.#runtime.clock.now()
-    await this.#ports.records.change(target, login => {
+    const now = this.runtime.clock.now()
+    await this.ports.records.change(target, login => {
       if (login.ended) return login
       return {
         ...login,
@@ -245,8 +237,8 @@ export class LoginDriver {
     { bot_id, token, base_url, user_id }: Credentials,
     signal: AbortSignal,
   ): Promise<void> {
-    const { bus, clock, log } = this.#runtime
-    const { flows, records } = this.#ports
+    const { bus, clock, log } = this.runtime
+    const { flows, records } = this.ports
     const { session } = confirmed
     const bot = { bot_id, token, base_url, ...(user_id && { user_id }), cursor: '', created_at: clock.now() }
     log.debug('confirmed on the phone; storing the credentials', { session })
@@ -277,12 +269,12 @@ export class LoginDriver {
 
   /** Gives a guest the name of the account, unless another user has it: a name must lead to one person. */
   async #nameGuest(session: string, user: string): Promise<void> {
-    const { names } = this.#ports
+    const { names } = this.ports
     try {
       const bearers = await names.find(session)
       if (bearers.every(({ user_id }) => user_id === user)) await names.set(session, user, session)
     } catch (error) {
-      this.#runtime.log.warn('a guest has no name yet', { session, error })
+      this.runtime.log.warn('a guest has no name yet', { session, error })
     }
   }
 }

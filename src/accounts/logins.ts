@@ -14,7 +14,7 @@ import {
   sessionKeyOf,
   sessionNotFoundError,
 } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { freeNameOf } from '../storage/joined-logins.ts'
 import type { LoginStore, StoredLogin } from '../storage/logins.ts'
@@ -71,9 +71,7 @@ export interface InvitedAccount {
   countLeft(): Promise<number>
 }
 
-export class Logins {
-  readonly #ports: LoginPorts
-  readonly #runtime: Runtime
+export class Logins extends RunningPart<LoginPorts> {
   readonly #records: LoginRecords
   readonly #driver: LoginDriver
   /**
@@ -86,8 +84,7 @@ export class Logins {
   readonly #own = new Set<string>()
 
   constructor(ports: LoginPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
     this.#records = new LoginRecords(ports.flows, runtime.clock)
     this.#driver = new LoginDriver({ ...ports, records: this.#records }, runtime)
   }
@@ -143,7 +140,7 @@ export class Logins {
     const mustReport = login && login.told !== login.revision && !hasRunOut(login)
     if (mustReport && (login.force || !request.force)) return this.#markReported(login)
 
-    const record = await this.#ports.sessions.get(name)
+    const record = await this.ports.sessions.get(name)
     // A new login would replace credentials that may be valid.
     if (record?.unreadable) throw record.unreadable
     if (record?.bot && record.bot.expired_at === undefined && !request.force)
@@ -159,7 +156,7 @@ export class Logins {
         hint: 'Ask the owner of the service to log it in.',
       })
     if (!bots) return
-    const record = await this.#ports.sessions.get(name)
+    const record = await this.ports.sessions.get(name)
     if (!record || !isVisible(record, { bots })) throw sessionNotFoundError(name)
   }
 
@@ -171,7 +168,7 @@ export class Logins {
     const isLost = ({ confirmed, qr }: StoredLogin) =>
       confirmed !== true &&
       qr !== undefined &&
-      this.#runtime.clock.now() - qr.shown_at >= qrLifetimeMs + answerMs
+      this.runtime.clock.now() - qr.shown_at >= qrLifetimeMs + answerMs
     await this.#end(await this.#findOfSession(name, by), isLost)
   }
 
@@ -263,7 +260,7 @@ export class Logins {
    * or its code was scanned.
    */
   async leave(by: Principal, loginId: string): Promise<void> {
-    const { clock, closing } = this.#runtime
+    const { clock, closing } = this.runtime
     const left_at = clock.now()
     const found = await this.#findById(loginId, by)
     if (!found) return
@@ -302,7 +299,7 @@ export class Logins {
   /** Returns the time at which a login begins: now, and later than all others, whatever the clock does. */
   async #nextBegin(): Promise<number> {
     const before = (await this.#records.list()).map(({ begun_at = 0 }) => begun_at + 1)
-    return Math.max(this.#runtime.clock.now(), ...before)
+    return Math.max(this.runtime.clock.now(), ...before)
   }
 
   /** Returns the session that a call is about; without a name that of `followedSessionOf`. */
@@ -326,7 +323,7 @@ export class Logins {
   /** Resolves when this process polls for no login any more. Abort `closing` first. */
   async waitUntilClosed(): Promise<void> {
     await Promise.allSettled(this.#drives.values())
-    if (!this.#ports.oneShot) return
+    if (!this.ports.oneShot) return
     // A login that needs digits continues in the command that brings them.
     const isLeft = ({ confirmed, status }: StoredLogin) => confirmed !== true && status !== 'need_verifycode'
     await Promise.allSettled(
@@ -342,9 +339,9 @@ export class Logins {
     signal: AbortSignal,
   ): Promise<StoredLogin> {
     const over = new AbortController()
-    using left = linkSignals(signal, this.#runtime.closing)
+    using left = linkSignals(signal, this.runtime.closing)
     using ended = linkSignals(left.signal, over.signal)
-    void this.#runtime.clock.sleep(Math.max(0, ms), ended.signal).then(() => over.abort())
+    void this.runtime.clock.sleep(Math.max(0, ms), ended.signal).then(() => over.abort())
     try {
       return await this.#records.waitWhile(login, now => !now.ended && now.revision === seen, ended.signal)
     } finally {
@@ -364,7 +361,7 @@ export class Logins {
   /** Returns true if the code can no longer be scanned, because WeChat said so or because of its age. */
   #isUsedUp({ status, qr }: StoredLogin): boolean {
     if (status === 'expired' || status === 'verify_code_blocked') return true
-    return status === 'waiting' && qr !== undefined && this.#runtime.clock.now() - qr.shown_at >= qrLifetimeMs
+    return status === 'waiting' && qr !== undefined && this.runtime.clock.now() - qr.shown_at >= qrLifetimeMs
   }
 
   /**
@@ -373,7 +370,7 @@ export class Logins {
    * @throws what `LoginDriver.drive` throws; SvcError `shutting_down`
    */
   async #awaitFirstCode(login: StoredLogin): Promise<StoredLogin> {
-    const { closing } = this.#runtime
+    const { closing } = this.runtime
     const driving = this.#drive(login)
     const begun = this.#records.waitWhile(login, ({ ended, qr }) => !ended && qr === undefined, closing)
     const now = await Promise.race([begun, driving.then(() => begun)])
@@ -398,14 +395,14 @@ export class Logins {
 
   /** Stores a new login, or returns the one that another call has started. */
   async #storeNew(session: string, force: boolean, by: Principal): Promise<StoredLogin> {
-    const { most, sessions } = this.#ports
+    const { most, sessions } = this.ports
     const records = await sessions.list()
     const before = await this.#records.findOfSession(session)
     const logins = await this.#records.listPending()
     this.#checkOpen()
     if (before && !before.ended) return requireOwn(before, by)
     const key = keyIdOf(by)
-    const family = key === undefined ? undefined : await this.#ports.familyOf(key)
+    const family = key === undefined ? undefined : await this.ports.familyOf(key)
     const own = logins.filter(login => family?.has(login.key ?? '')).length
     checkCapacity({ all: logins.length, own }, session, records, most())
     const login = await this.#putNew(session, before, { force, ...(key !== undefined && { key }) })
@@ -438,14 +435,14 @@ export class Logins {
 
   /** Notes that the page is still open: else its code is not renewed. */
   async #noteSeen(login: StoredLogin): Promise<void> {
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     if (login.ended || now - (login.seen_at ?? 0) < noteSeenEveryMs) return
     await this.#records.change(login, one => (one.ended ? one : { ...one, seen_at: now }))
   }
 
   /** Stores the login of a visitor. @returns undefined if no more may begin now */
   async #storeInvited(by: Visitor, account: InvitedAccount): Promise<StoredLogin | undefined> {
-    const { most, sessions } = this.#ports
+    const { most, sessions } = this.ports
     const records = await sessions.list()
     const logins = await this.#records.listPending()
     const countOpen = (all: readonly StoredLogin[]) =>
@@ -483,7 +480,7 @@ export class Logins {
       session,
       begun_at: await this.#nextBegin(),
       version: before?.version ?? '',
-      until: this.#runtime.clock.now() + retentionMs,
+      until: this.runtime.clock.now() + retentionMs,
       ended: false,
       status: 'waiting',
       revision: 0,
@@ -495,7 +492,7 @@ export class Logins {
 
   /** Returns the login's status for callers. */
   #toStatus(login: StoredLogin): Promise<LoginStatus> {
-    return toLoginStatus(login, this.#ports.upstream.sandboxed)
+    return toLoginStatus(login, this.ports.upstream.sandboxed)
   }
 
   async #toFlow(login: StoredLogin): Promise<LoginFlow> {
@@ -519,7 +516,7 @@ export class Logins {
   }
 
   #checkOpen(): void {
-    if (this.#runtime.closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
+    if (this.runtime.closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
   }
 }
 

@@ -4,6 +4,7 @@
  * the operator. The chat shows it with the message that it answers and a code, and only the code counts there, never
  * a plain yes.
  */
+
 import { basename } from 'node:path'
 import type {
   AgentWork,
@@ -17,6 +18,7 @@ import type {
 import { bareOf, chooseOption, type Said } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
+import { Part } from '../platform/runtime.ts'
 import { endQuestion, isLate, newCode, withdraw } from './asking.ts'
 import type { AgentConfig } from './config.ts'
 import { readMessages } from './prompt.ts'
@@ -46,16 +48,10 @@ export interface ApprovalPorts {
   readonly clock: Pick<Clock, 'now'>
 }
 
-export class Approvals {
-  readonly #ports: ApprovalPorts
-
-  constructor(ports: ApprovalPorts) {
-    this.#ports = ports
-  }
-
+export class Approvals extends Part<ApprovalPorts> {
   /** Whether somebody must approve the answer of a turn. */
   async areNeeded({ session, user_id }: StoredTurn): Promise<boolean> {
-    const { config, people } = this.#ports
+    const { config, people } = this.ports
     if (config.approve !== 'others') return config.approve === 'all'
     const operator = await people.findApprover(session)
     return !(operator?.user_id === user_id && operator.session === session)
@@ -63,7 +59,7 @@ export class Approvals {
 
   /** Shows the drafts of an answer to the operator, if there is one, with a code. */
   async propose(turn: StoredTurn, drafts: readonly number[]): Promise<void> {
-    const { clock, people, show, svc, work } = this.#ports
+    const { clock, people, show, svc, work } = this.ports
     const { session, user_id } = turn
     const isSame = (one: StoredQuestion) => one.turn === turn.id && one.drafts?.join() === drafts.join()
     const known = (await work.listDrafts()).find(isSame)
@@ -94,7 +90,7 @@ export class Approvals {
     said: Said,
     message: Message,
   ): Promise<boolean> {
-    const { people, show, svc, work } = this.#ports
+    const { people, show, svc, work } = this.ports
     const lines = textsFor(message.text).draft.choices(code)
     const shown = lines.findIndex(line => bareOf(line) === bareOf(message.text))
     const option = chooseOption(said, draftOptions) ?? draftOptions[shown]
@@ -117,7 +113,7 @@ export class Approvals {
    * outbox, it is not sent.
    */
   async tidy(): Promise<void> {
-    const { config, svc, work } = this.#ports
+    const { config, svc, work } = this.ports
     for (const { agent, drafts = [], id } of await work.listDrafts()) {
       if (agent !== config.name) continue
       const entries = await Promise.all(drafts.map(draft => svc.outbox.get(String(draft)).catch(isLate)))
@@ -132,7 +128,7 @@ export class Approvals {
   /** Returns what a turn is about. */
   async #promptOf(turn: StoredTurn): Promise<string> {
     if (turn.prompt !== undefined) return turn.prompt
-    return (await readMessages(this.#ports.svc, turn))
+    return (await readMessages(this.ports.svc, turn))
       .map(({ msg_type, text }) => text || `[${msg_type}]`)
       .join('\n')
   }

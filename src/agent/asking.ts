@@ -3,6 +3,7 @@
  * It comes from a chat, from the panel or from a command, in any process, through the store. Without an answer the option
  * that rejects is taken, never one that allows. Nobody else is asked.
  */
+
 import {
   type AgentWork,
   isSvcError,
@@ -17,6 +18,7 @@ import { codeSigns, findRejection, isCode } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
+import { Part } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { PermissionRequest } from './backend.ts'
 import type { AnswerDelivery } from './delivery.ts'
@@ -55,16 +57,11 @@ export interface AskingPorts {
   readonly log: Log
 }
 
-export class Asking {
-  readonly #ports: AskingPorts
+export class Asking extends Part<AskingPorts> {
   /** The open requests of each turn, by its id. They are asked one after another. */
   readonly #lines = new Map<number, { count: number; last: Promise<unknown> }>()
   /** Questions are sent one after another, so that each sees how many answers the one before left. */
   #sending: Promise<unknown> = Promise.resolve()
-
-  constructor(ports: AskingPorts) {
-    this.#ports = ports
-  }
 
   /**
    * Asks the operator, and waits for the answer, or five minutes after the question was sent.
@@ -75,7 +72,7 @@ export class Asking {
   async ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string> {
     const line = this.#lines.get(turn.id) ?? { count: 0, last: Promise.resolve() }
     if (line.count > maxWaiting) {
-      this.#ports.log.warn('an agent asks too much at the same time; rejected', { turn: turn.id })
+      this.ports.log.warn('an agent asks too much at the same time; rejected', { turn: turn.id })
       return rejectionOf(request.options)
     }
     this.#lines.set(turn.id, line)
@@ -92,14 +89,14 @@ export class Asking {
 
   /** Ends the questions of an earlier process: their turns do not go on. */
   async closeLost(agent: string): Promise<void> {
-    for (const question of await this.#ports.work.listQuestions(agent)) await this.#close(question)
+    for (const question of await this.ports.work.listQuestions(agent)) await this.#close(question)
   }
 
   async #askNext(turn: StoredTurn, request: PermissionRequest, turnSignal: AbortSignal): Promise<string> {
     using linked = linkSignals(turnSignal, request.signal)
     const { signal } = linked
     signal.throwIfAborted()
-    const { clock, log, work } = this.#ports
+    const { clock, log, work } = this.ports
     const options = request.options
       .filter(({ id }) => id.length > 0 && id.length <= optionIdLength)
       .slice(0, maxOptions)
@@ -128,7 +125,7 @@ export class Asking {
 
   /** Waits until somebody answers, or the time is over. @returns whether somebody did */
   async #waitForAnswer(id: number, signal: AbortSignal): Promise<boolean> {
-    const { clock, log, work } = this.#ports
+    const { clock, log, work } = this.ports
     let expiresAt = 0
     let endsAt = Number.POSITIVE_INFINITY
     while (!signal.aborted && clock.monotonic() < endsAt) {
@@ -150,7 +147,7 @@ export class Asking {
 
   /** Notes when a question that waits in the outbox is sent. */
   async #followEntry(question: StoredQuestion, entry: number): Promise<void> {
-    const { parts, ended } = await this.#ports.svc.outbox.get(String(entry))
+    const { parts, ended } = await this.ports.svc.outbox.get(String(entry))
     const [{ message_id, status } = {}] = parts
     if (!ended || message_id === question.message_id) return
     if (status === 'accepted') await this.#noteSent(question, message_id)
@@ -159,8 +156,8 @@ export class Asking {
 
   /** Records that a message that shows a question was sent. The five minutes begin with the first one. */
   async #noteSent({ id, sent_at }: StoredQuestion, message_id?: string): Promise<void> {
-    const now = this.#ports.clock.now()
-    await this.#ports.work.changeQuestion(id, {
+    const now = this.ports.clock.now()
+    await this.ports.work.changeQuestion(id, {
       sent_at: now,
       ...(message_id !== undefined && { message_id }),
       ...(sent_at === undefined && { expires_at: now + expiresMs }),
@@ -173,7 +170,7 @@ export class Asking {
    */
   #askInChat(id: number): void {
     const send = async () => {
-      const { delivery, log, people, work } = this.#ports
+      const { delivery, log, people, work } = this.ports
       const question = await work.getQuestion(id)
       if (!question || question.answer !== undefined) return
       const to = await people.findOperator(question.session, question.agent)
@@ -181,13 +178,13 @@ export class Asking {
       else log.info('an agent asks in the panel alone', { turn: question.turn, question: id })
     }
     this.#sending = this.#sending.then(send).catch((error: unknown) => {
-      this.#ports.log.warn('question of an agent not sent; it is in the panel', { question: id, error })
+      this.ports.log.warn('question of an agent not sent; it is in the panel', { question: id, error })
     })
   }
 
   /** Shows a question in a chat, the first time or once more. */
   async show(question: StoredQuestion, to: Chat): Promise<SendResult | undefined> {
-    const { clock, delivery, people, svc, work } = this.#ports
+    const { clock, delivery, people, svc, work } = this.ports
     const { id, options, sent_at, session, user_id } = question
     const isAgain = sent_at !== undefined
     const isOwn = user_id === to.user_id && session === to.session
@@ -211,11 +208,11 @@ export class Asking {
   }
 
   #close({ id, options }: StoredQuestion): Promise<void> {
-    return endQuestion(this.#ports, id, findRejection(options)?.id ?? '')
+    return endQuestion(this.ports, id, findRejection(options)?.id ?? '')
   }
 
   async #tellOver({ agent, code, id, session, turn }: StoredQuestion): Promise<void> {
-    const { delivery, people, work } = this.#ports
+    const { delivery, people, work } = this.ports
     if ((await work.getTurn(turn))?.state !== 'running') return
     const to = await people.findOperator(session, agent)
     if (to && (await delivery.countLeft(to)) >= 2)

@@ -3,9 +3,11 @@
  * that must not wait for minutes, such as a question, the answer to a command or the end of a turn, then finds a free
  * slot.
  */
+
 import type { Svc } from '../index.ts'
 import type { PaceRules } from '../model/admission.ts'
 import type { Clock } from '../platform/clock.ts'
+import { Part } from '../platform/runtime.ts'
 import type { Chat } from './talkers.ts'
 
 /** A third of the slots, at most this many, are kept for messages other than answers. */
@@ -29,21 +31,15 @@ export interface SlotPorts {
   readonly pace?: PaceRules | 'off' | undefined
 }
 
-export class PaceSlots {
-  readonly #ports: SlotPorts
-
-  constructor(ports: SlotPorts) {
-    this.#ports = ports
-  }
-
+export class PaceSlots extends Part<SlotPorts> {
   /** How many slots an answer leaves free. */
   get kept(): number {
-    const { pace = 'off' } = this.#ports
+    const { pace = 'off' } = this.ports
     return pace === 'off' ? 0 : Math.min(mostKept, Math.floor(pace.perWindow / 3))
   }
 
   async look({ session, user_id }: Chat): Promise<Slots> {
-    const { clock, pace = 'off', svc } = this.#ports
+    const { clock, pace = 'off', svc } = this.ports
     const now = clock.now()
     if (pace === 'off' || !Number.isFinite(pace.perWindow))
       return { free: Number.POSITIVE_INFINITY, freeAt: () => now }

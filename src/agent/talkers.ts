@@ -2,6 +2,7 @@
  * Knows who may talk with an agent (the owner of each account, the users who are allowed, and its guests), and who decides
  * for it. A guest joined by an invitation, and has that account alone: only the agent that the invitation names takes it.
  */
+
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { AgentWork, Session, Svc, SvcPart } from '../index.ts'
@@ -9,6 +10,7 @@ import { mostOnPage } from '../model/page.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
+import { Part } from '../platform/runtime.ts'
 import type { AgentConfig } from './config.ts'
 
 /** Accounts and names are read again after this time. */
@@ -62,8 +64,7 @@ export async function followSessions(
   return new Map(found)
 }
 
-export class Talkers {
-  readonly #ports: TalkersPorts
+export class Talkers extends Part<TalkersPorts> {
   /** The owner of each session that has one. */
   #owners: ReadonlyMap<string, string> = new Map()
   /** The guest of each other session. */
@@ -78,17 +79,13 @@ export class Talkers {
   #readAt = Number.NEGATIVE_INFINITY
   readonly #senders = new Map<'draft' | 'reply', { users: string; part: SvcPart }>()
 
-  constructor(ports: TalkersPorts) {
-    this.#ports = ports
-  }
-
   /**
    * Returns the chat of the person who decides what an agent may do in a session: its operator, else the user who scanned
    * the QR code. Undefined if that is not known or a guest, or if the operator has never written.
    */
-  async findOperator(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
+  async findOperator(session: string, agent = this.ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
-    const { operator } = this.#ports.agents.find(({ name }) => name === agent) ?? {}
+    const { operator } = this.ports.agents.find(({ name }) => name === agent) ?? {}
     if (operator !== undefined) return this.#operators.get(agent)
     const owner = this.#owners.get(session)
     return owner === undefined ? undefined : { session, user_id: owner }
@@ -98,9 +95,9 @@ export class Talkers {
    * Returns the chat of the person who approves answers. The owner approves only for an agent that serves one
    * account.
    */
-  async findApprover(session: string, agent = this.#ports.config.name): Promise<Chat | undefined> {
+  async findApprover(session: string, agent = this.ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
-    const config = this.#ports.agents.find(({ name }) => name === agent)
+    const config = this.ports.agents.find(({ name }) => name === agent)
     const own = config && this.#sessions.filter(one => this.#isOf(config, one) && !this.#guests.has(one))
     const isOne = own?.length === 1
     return config?.operator !== undefined || isOne ? this.findOperator(session, agent) : undefined
@@ -109,7 +106,7 @@ export class Talkers {
   /** Returns the sessions of the agent whose owner is not known. */
   async listUnowned(): Promise<string[]> {
     await this.#read()
-    const { config, svc } = this.#ports
+    const { config, svc } = this.ports
     const sessions = await svc.sessions()
     return sessions
       .filter(({ name, user_id }) => this.#isOf(config, name) && !user_id)
@@ -118,16 +115,16 @@ export class Talkers {
 
   /** Returns the names in the settings that no user has. */
   async listUnknown(): Promise<string[]> {
-    const { allow, operator = '@', users } = this.#ports.config
+    const { allow, operator = '@', users } = this.ports.config
     const named = [...(allow === 'everyone' ? [] : allow), ...Object.keys(users ?? {}), operator]
-    const known = await this.#ports.svc.users({ limit: mostOnPage })
+    const known = await this.ports.svc.users({ limit: mostOnPage })
     return named.filter(who => !who.includes('@') && known.every(({ name }) => name !== who))
   }
 
   /** Whether a user may talk with the agent in a session. */
   async mayTalk(session: string, user: string): Promise<boolean> {
     await this.#read(session)
-    return this.#isAllowed(this.#ports.config, session, user)
+    return this.#isAllowed(this.ports.config, session, user)
   }
 
   /**
@@ -136,7 +133,7 @@ export class Talkers {
    */
   async findStanding(session: string, user: string): Promise<Standing> {
     await this.#read(session)
-    const { agents, config } = this.#ports
+    const { agents, config } = this.ports
     const near = agents.filter(one => this.#isOf(one, session))
     const takes = near.find(one => this.#isAllowed(one, session, user))
     const decides = takes ? undefined : agents.find(({ name }) => this.#operators.get(name)?.user_id === user)
@@ -161,7 +158,7 @@ export class Talkers {
    */
   async findFolder({ session, user_id }: Chat, folders: string): Promise<string> {
     await this.#read(session)
-    const { config } = this.#ports
+    const { config } = this.ports
     const isGuest = this.#guests.has(session)
     const given = isGuest ? undefined : (this.#allowed.get(config.name)?.get(user_id) ?? config.folder)
     const own = createHash('sha256').update(`${session}\0${user_id}`).digest('hex').slice(0, 16)
@@ -170,7 +167,7 @@ export class Talkers {
 
   /** Returns the name of a user, or else the id. Also the id while the store fails. */
   async nameOf(session: string, user: string): Promise<string> {
-    const [known] = await this.#ports.svc.users({ session, user_id: user }).catch(() => [])
+    const [known] = await this.ports.svc.users({ session, user_id: user }).catch(() => [])
     return known?.name ?? user
   }
 
@@ -181,7 +178,7 @@ export class Talkers {
    */
   async getSender(how: 'draft' | 'reply' = 'reply'): Promise<SvcPart> {
     await this.#read()
-    const { config, svc } = this.#ports
+    const { config, svc } = this.ports
     const owners = [...this.#owners].flatMap(([session, user]) => (this.#isOf(config, session) ? user : []))
     const guests = [...this.#guests.values()].flatMap(({ agent, user_id }) =>
       agent === config.name && user_id !== undefined ? [user_id] : [],
@@ -217,7 +214,7 @@ export class Talkers {
 
   /** @param session a session that may be new or renamed: then everything is read now */
   async #read(session?: string): Promise<void> {
-    const { agents, clock, names, svc } = this.#ports
+    const { agents, clock, names, svc } = this.ports
     const before = this.#names
     const now = [...(names ?? [])].map(async ([name, look]) => [name, await look()] as const)
     this.#names = new Map(await Promise.all(now))

@@ -1,4 +1,5 @@
 /** Runs one turn of a conversation: the limits, the agent, and the end of the turn. */
+
 import { createHash } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import {
@@ -15,6 +16,7 @@ import {
 import { type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Permits } from '../platform/permits.ts'
+import { Part } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { toAnswer } from './answer.ts'
 import { writeInlinePictures } from './answer-files.ts'
@@ -98,20 +100,14 @@ export interface TurnPlace {
   readonly isLast: boolean
 }
 
-export class TurnRunner {
-  readonly #ports: TurnPorts
-
-  constructor(ports: TurnPorts) {
-    this.#ports = ports
-  }
-
+export class TurnRunner extends Part<TurnPorts> {
   /**
    * Brings a turn to its end, whatever state it was left in.
    *
    * @throws SvcError `store_unavailable`, `shutting_down`; ClaimLost
    */
   async run(turn: StoredTurn, state: ConversationState, place: TurnPlace): Promise<void> {
-    const { config, delivery, people } = this.#ports
+    const { config, delivery, people } = this.ports
     const { isLast, stop } = place
     if (turn.state === 'answering') return delivery.deliver(turn, () => isByUser(stop))
     if (!(await people.mayTalk(turn.session, turn.user_id))) return this.#refuse(turn)
@@ -128,7 +124,7 @@ export class TurnRunner {
 
   /** Ends the turn of a user who may not talk with the agent, and tells the owner. */
   async #refuse(turn: StoredTurn): Promise<void> {
-    const { delivery, log } = this.#ports
+    const { delivery, log } = this.ports
     const { session, user_id } = turn
     log.info('a user who may not talk with the agent wrote', { session, user: user_id })
     if (turn.source === 'message')
@@ -138,7 +134,7 @@ export class TurnRunner {
 
   /** Whether the agent, or the guest, has had as many turns as a day allows. */
   async #isDayOver({ session, user_id }: StoredTurn): Promise<boolean> {
-    const { clock, config, people, work } = this.#ports
+    const { clock, config, people, work } = this.ports
     const { name, turnsPerDay } = config
     const since = clock.now() - dayMs
     if (turnsPerDay !== undefined && (await work.countTurns(name, since)) >= turnsPerDay) return true
@@ -151,7 +147,7 @@ export class TurnRunner {
    * once a day.
    */
   async #endByDay(turn: StoredTurn, isLast: boolean): Promise<void> {
-    const { clock, delivery, people } = this.#ports
+    const { clock, delivery, people } = this.ports
     const text = ({ dayIsOver }: Texts) => dayIsOver
     const day = Math.floor(clock.now() / dayMs)
     if (isLast) await delivery.tell(turn, text, `${keyOf(turn)}:day`)
@@ -167,10 +163,10 @@ export class TurnRunner {
     state: ConversationState,
     { notices, stop }: TurnPlace,
   ): Promise<StoredAnswer | undefined> {
-    const { clock, delivery, guestPermits, log, over, people, permits, work } = this.#ports
+    const { clock, delivery, guestPermits, log, over, people, permits, work } = this.ports
     using either = linkSignals(stop.signal, over)
     const { signal } = either
-    await using _telling = tellMeanwhile(turn, notices, this.#ports, signal)
+    await using _telling = tellMeanwhile(turn, notices, this.ports, signal)
     try {
       const isGuest = (await people.findGuest(turn.session)) !== undefined
       using _share = isGuest ? await guestPermits.take(signal) : undefined
@@ -207,7 +203,7 @@ export class TurnRunner {
 
   /** Ends a turn that failed. The person who decides for the agent gets the reason, others a sentence without it. */
   async #fail(turn: StoredTurn, error: unknown): Promise<void> {
-    const { clock, delivery, people } = this.#ports
+    const { clock, delivery, people } = this.ports
     const why = error instanceof Error ? error.message : String(error)
     const reason = ({ failure }: Texts) => formatFailure(error, failure)
     const { session, user_id } = (await people.findOperator(turn.session)) ?? {}
@@ -224,7 +220,7 @@ export class TurnRunner {
 
   /** Repeats a write while the store fails: the answer of an agent exists nowhere else yet. */
   async #untilStored(write: () => Promise<void>): Promise<void> {
-    const { clock, log, over } = this.#ports
+    const { clock, log, over } = this.ports
     for (;;) {
       try {
         return await write()
@@ -241,7 +237,7 @@ export class TurnRunner {
     state: ConversationState,
     { folder, notices, signal }: { folder: string; notices: TurnNotices; signal: AbortSignal },
   ): Promise<TurnResult> {
-    const { ask, backend, config, dataFolder, log, people, svc, work } = this.#ports
+    const { ask, backend, config, dataFolder, log, people, svc, work } = this.ports
     const { isolate, transcribe } = config
     const guest = await people.findGuest(turn.session)
     const isolatedFrom = isolate || (guest && !guest.trusted) ? dataFolder : undefined
@@ -295,7 +291,7 @@ export class TurnRunner {
    */
   async #watched<T>(turn: StoredTurn, stop: AbortController, work: () => Promise<T>): Promise<T> {
     const ended = new AbortController()
-    using either = linkSignals(stop.signal, this.#ports.over, ended.signal)
+    using either = linkSignals(stop.signal, this.ports.over, ended.signal)
     const watching = this.#watch(turn, stop, either.signal)
     try {
       return await work()
@@ -306,7 +302,7 @@ export class TurnRunner {
   }
 
   async #watch(turn: StoredTurn, stop: AbortController, over: AbortSignal): Promise<void> {
-    const { clock, config, log, people, work } = this.#ports
+    const { clock, config, log, people, work } = this.ports
     const { session, user_id } = turn
     const show = async (typing: boolean) => {
       const sender = await people.getSender()
@@ -330,7 +326,7 @@ export class TurnRunner {
   async #end(turn: StoredTurn, { by, message, text }: TurnStopped): Promise<void> {
     await this.#endAs(turn, by === 'limit' ? 'failed' : 'stopped', message, text)
     if (by === 'limit' && text) {
-      const { delivery, people } = this.#ports
+      const { delivery, people } = this.ports
       const who = await people.nameOf(turn.session, turn.user_id)
       await delivery.tellOwner(turn, texts => texts.ofUser(who, text(texts)), `${keyOf(turn)}:owner`)
     }
@@ -343,7 +339,7 @@ export class TurnRunner {
     error: string,
     text?: (texts: Texts) => string,
   ): Promise<void> {
-    const { clock, delivery, work } = this.#ports
+    const { clock, delivery, work } = this.ports
     if (!(await work.getTurn(turn.id))) throw new ClaimLost('the user of the turn was erased')
     if (text) await delivery.tell(turn, text, `${keyOf(turn)}:${state}`)
     await changeTurn(work, turn.id, { state, error, ended_at: clock.now() })
@@ -351,7 +347,7 @@ export class TurnRunner {
 
   /** Returns the folder in which the agent works; makes it if needed. */
   async #openFolder(turn: StoredTurn, state: ConversationState): Promise<string> {
-    const { folders, people, work } = this.#ports
+    const { folders, people, work } = this.ports
     const folder = await people.findFolder(turn, folders)
     await mkdir(folder, { recursive: true, mode: 0o700 })
     if (state.folder !== folder) await work.saveState(keyOfConversation(turn), { ...state, folder })

@@ -5,7 +5,7 @@ import type { Backup, BackupStatus } from '../model/backup.ts'
 import { SvcError } from '../model/error.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { fileExists, sweep } from '../platform/files.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Repetition } from '../platform/tasks.ts'
 import type { BackupStore } from '../storage/backups.ts'
@@ -43,22 +43,19 @@ const ownName = /^svc-\d{8}T\d{6}Z\.tar(\.age)?$/
 const unfinishedName = /^svc-\d{8}T\d{6}Z\.tar(\.age)?\.[0-9a-f]{12}\.tmp$/
 const leftoverMs = 60 * 60_000
 
-export class Backups {
-  readonly #ports: BackupPorts
-  readonly #runtime: Runtime
+export class Backups extends RunningPart<BackupPorts> {
   #making: Promise<Backup> | undefined
   #work: Repetition | undefined
 
   /** @param runtime with the clock of the system: a sandbox's clock is not the time of a backup */
   constructor(ports: BackupPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.#runtime = runtime
+    super(ports, runtime)
     runtime.bus.on('roleChanged', () => this.#work?.nudge())
   }
 
   /** Returns the schedule, the newest backup and the last failure. */
   async status(): Promise<BackupStatus> {
-    const { backups, schedule } = this.#ports
+    const { backups, schedule } = this.ports
     const [[newest], failure] = await Promise.all([backups.list(), backups.getFailure()])
     return withoutUndefined({
       folder: schedule?.folder,
@@ -84,7 +81,7 @@ export class Backups {
 
   /** Forgets the backups from before a time (Unix ms) whose files are gone, but not the newest, nor one whose folder is away. */
   async forgetGone(before: number): Promise<void> {
-    const { backups } = this.#ports
+    const { backups } = this.ports
     const [, ...older] = await backups.list()
     const gone: string[] = []
     for (const { path, created_at } of older) {
@@ -96,7 +93,7 @@ export class Backups {
 
   /** Makes backups while this process polls, until the service stops. */
   start(): void {
-    const { make, schedule } = this.#ports
+    const { make, schedule } = this.ports
     if (make && schedule) this.#work = this.#follow(schedule)
   }
 
@@ -106,13 +103,13 @@ export class Backups {
   }
 
   #follow(schedule: BackupSchedule): Repetition {
-    const { clock, closing: signal, log, tasks } = this.#runtime
+    const { clock, closing: signal, log, tasks } = this.runtime
     const retryMs = () => Math.min(schedule.everyMs, longestRetryMs)
     let retryAt = Number.NEGATIVE_INFINITY
     const name = 'backups'
     const failure = 'no backup was made'
     return tasks.repeat({ name, everyMs: checkEveryMs, failure, log, signal, retryMs }, async () => {
-      const leftMs = this.#ports.isPolling() ? await this.#untilDue(schedule) : checkEveryMs
+      const leftMs = this.ports.isPolling() ? await this.#untilDue(schedule) : checkEveryMs
       const waitMs = Math.min(checkEveryMs, Math.max(leftMs, retryAt - clock.monotonic()))
       if (waitMs > 0) return waitMs
       retryAt = clock.monotonic() + retryMs()
@@ -124,7 +121,7 @@ export class Backups {
 
   /** Returns the ms until a backup is due. A time in the future comes from a clock that was wrong. */
   async #untilDue({ folder, everyMs }: BackupSchedule): Promise<number> {
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     const newest = (await this.#listOwn(folder)).find(({ created_at }) => created_at <= now)
     return newest === undefined ? 0 : newest.created_at + everyMs - now
   }
@@ -132,13 +129,13 @@ export class Backups {
   /** Lists the backups of this store that a schedule made in the folder, the newest first. */
   async #listOwn(folder: string): Promise<Backup[]> {
     const real = await realpath(folder).catch(() => folder)
-    const known = await this.#ports.backups.list()
+    const known = await this.ports.backups.list()
     return known.filter(({ path }) => dirname(path) === real && ownName.test(basename(path)))
   }
 
   async #makeOne(): Promise<Backup> {
-    const { backups, events, make, schedule } = this.#ports
-    const { clock, closing, log } = this.#runtime
+    const { backups, events, make, schedule } = this.ports
+    const { clock, closing, log } = this.runtime
     if (!make || !schedule) throw noScheduleError()
     try {
       // The folder is not created: where its disk is not mounted, another disk would fill up.
@@ -165,7 +162,7 @@ export class Backups {
 
   /** Returns a free path with the time in its name, or a second later if that is taken. */
   async #newPath(folder: string, isEncrypted: boolean): Promise<string> {
-    for (let at = this.#runtime.clock.now(); ; at += 1000) {
+    for (let at = this.runtime.clock.now(); ; at += 1000) {
       const stamp = new Date(at).toISOString().replace(/[-:]|\.\d+/g, '')
       const path = join(folder, `svc-${stamp}.tar${isEncrypted ? '.age' : ''}`)
       if (!(await fileExists(path))) return path
@@ -174,13 +171,13 @@ export class Backups {
 
   /** Removes the backups that are too many. A file that somebody moved away counts too. */
   async #prune({ folder, keep }: BackupSchedule): Promise<void> {
-    const now = this.#runtime.clock.now()
+    const now = this.runtime.clock.now()
     const own = await this.#listOwn(folder)
     // Backups with a time in the future, from a wrong clock, go first.
     own.sort((a, b) => Number(a.created_at > now) - Number(b.created_at > now))
     const removed = own.slice(keep).map(({ path }) => path)
     for (const path of removed) await rm(path, { force: true })
-    await this.#ports.backups.remove(removed)
+    await this.ports.backups.remove(removed)
   }
 }
 

@@ -2,9 +2,11 @@
  * The barrier after which a write counts: a synchronous commit on a connection of its own, one at a time, which proves all
  * commits before it durable, since the log of the server has one order. Writes that wait share one.
  */
+
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { type PgConnection, PgConnectionError } from '../../platform/postgres.ts'
+import { Part } from '../../platform/runtime.ts'
 import { prepared, sql } from '../../platform/sql.ts'
 import { connectionHint } from './errors.ts'
 
@@ -20,8 +22,7 @@ interface BarrierPorts {
 }
 
 /** Makes commits durable, one barrier at a time. A barrier counts for the calls that came before it began. */
-export class BarrierLoop {
-  readonly #ports: BarrierPorts
+export class BarrierLoop extends Part<BarrierPorts> {
   #connection: PgConnection | undefined
   #waiting: (PromiseWithResolvers<void> & { since: number })[] = []
   #isRunning = false
@@ -30,10 +31,6 @@ export class BarrierLoop {
   #serverRun: { nth: number; id: string } | undefined
   /** The server reported, during a barrier, that it did not wait for its standby. */
   #wasGivenUp = false
-
-  constructor(ports: BarrierPorts) {
-    this.#ports = ports
-  }
 
   get serverRun(): number {
     return this.#serverRun?.nth ?? 1
@@ -50,7 +47,7 @@ export class BarrierLoop {
     this.#isRunning = true
     while (this.#waiting.length > 0) {
       const ended = this.#waiting.splice(0)
-      const { clock } = this.#ports
+      const { clock } = this.ports
       const begun = clock.monotonic()
       try {
         const { row, place } = await this.#commit()
@@ -60,7 +57,7 @@ export class BarrierLoop {
           if (since === this.serverRun) resolve()
           else reject(lostError())
         }
-        void this.#ports.passed(row, place)
+        void this.ports.passed(row, place)
       } catch (error) {
         // Those that came meanwhile have waited too. With a database that does not answer they would wait twice.
         for (const { reject } of [...ended, ...this.#waiting.splice(0)]) reject(error)
@@ -77,7 +74,7 @@ export class BarrierLoop {
       place: number
     }>(
       prepared(sql`INSERT INTO durable AS d (node, upto, place)
-        SELECT ${this.#ports.node}, last, place FROM head
+        SELECT ${this.ports.node}, last, place FROM head
         ON CONFLICT (node) DO UPDATE SET upto = excluded.upto, place = excluded.place
         RETURNING d.upto AS row, d.place`),
     )
@@ -90,7 +87,7 @@ export class BarrierLoop {
 
   /** A connection does not outlive the run of the server that it belongs to. */
   async #connect(): Promise<PgConnection> {
-    const connection = await this.#ports.connect()
+    const connection = await this.ports.connect()
     connection.onNotice(code => {
       if (code === waitGivenUp) this.#wasGivenUp = true
     })
@@ -105,7 +102,7 @@ export class BarrierLoop {
       const before = this.#serverRun
       if (before?.id === found.id) return connection
       this.#serverRun = { id: found.id, nth: before ? before.nth + 1 : 1 }
-      if (before) this.#ports.serverRunEnded()
+      if (before) this.ports.serverRunEnded()
       return connection
     } catch (error) {
       connection.destroy()

@@ -1,7 +1,9 @@
 /** Follows the changes of all processes: how far the log is durable, and what wakes those that wait for changes. */
+
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { PgConnection, PgQueries } from '../../platform/postgres.ts'
+import { Part } from '../../platform/runtime.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import { prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { Repetition, Tasks } from '../../platform/tasks.ts'
@@ -38,18 +40,13 @@ interface ChangePorts {
   connect(answerMs: number): Promise<PgConnection>
 }
 
-export class PgChanges {
-  readonly #ports: ChangePorts
+export class PgChanges extends Part<ChangePorts> {
   readonly #closing = new AbortController()
   readonly #waiting = new Set<() => void>()
   #horizon: Horizon = { row: 0, place: 0, touched: 0 }
   #following: Promise<unknown> = Promise.resolve()
   #hasEcho = false
   #notification: { again: boolean } | undefined
-
-  constructor(ports: ChangePorts) {
-    this.#ports = ports
-  }
 
   /** Starts to follow the changes of other processes. */
   start(): void {
@@ -94,7 +91,7 @@ export class PgChanges {
 
   /** Wakes those who wait, in all processes: something changed that is neither a row nor an event. */
   async touch(): Promise<void> {
-    await this.#ports.queries.run(sql`SELECT nextval('touched')`)
+    await this.ports.queries.run(sql`SELECT nextval('touched')`)
     await this.look()
     await this.#notifyOthers()
   }
@@ -102,7 +99,7 @@ export class PgChanges {
   /** Reads the horizon. */
   async look(): Promise<void> {
     const found =
-      await this.#ports.queries.one<Horizon>(sql`SELECT coalesce(max(upto), 0) AS row, coalesce(max(place), 0) AS place,
+      await this.ports.queries.one<Horizon>(sql`SELECT coalesce(max(upto), 0) AS row, coalesce(max(place), 0) AS place,
       (SELECT last_value + CASE WHEN is_called THEN 1 ELSE 0 END FROM touched) AS touched FROM durable`)
     this.#advance(found)
   }
@@ -130,7 +127,7 @@ export class PgChanges {
       return
     }
     this.#notification = { again: true }
-    const { clock, node, runQuietly } = this.#ports
+    const { clock, node, runQuietly } = this.ports
     while (this.#notification.again && !this.#closing.signal.aborted) {
       this.#notification.again = false
       const { row, place, touched } = this.#horizon
@@ -145,7 +142,7 @@ export class PgChanges {
   #onNotification(payload: string): void {
     try {
       const { node, row, place, touched } = JSON.parse(payload) as Horizon & { node: string }
-      if (node === this.#ports.node) this.#hasEcho = true
+      if (node === this.ports.node) this.#hasEcho = true
       if ([row, place, touched].every(Number.isSafeInteger)) this.#advance({ row, place, touched })
     } catch {
       // Not of svc.
@@ -154,7 +151,7 @@ export class PgChanges {
 
   async #keepListening(): Promise<void> {
     const { signal } = this.#closing
-    const { clock, log, tasks } = this.#ports
+    const { clock, log, tasks } = this.ports
     let connection: PgConnection | undefined
     const end = () => {
       this.#hasEcho = false
@@ -182,7 +179,7 @@ export class PgChanges {
   }
 
   async #listen(): Promise<PgConnection> {
-    const connection = await this.#ports.connect(beatAnswerMs)
+    const connection = await this.ports.connect(beatAnswerMs)
     try {
       await connection.listen(channel, payload => this.#onNotification(payload))
       await this.#notifyOthers()
@@ -195,7 +192,7 @@ export class PgChanges {
 
   #keepLooking(): Repetition {
     const { signal } = this.#closing
-    const { log, tasks } = this.#ports
+    const { log, tasks } = this.ports
     const failure = 'changes of other processes are not seen'
     const often = { everyMs: lookEveryMs, firstMs: lookWithoutEchoMs, log, signal }
     return tasks.repeat({ ...often, name: 'store_watch', failure }, async () => {

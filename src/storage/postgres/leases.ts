@@ -3,9 +3,11 @@
  * has its row in `node`. Every change of the owner raises `account.fence`, and a node takes an account only with the fence
  * that it has read: of several that want it, one gets it.
  */
+
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
+import { Part } from '../../platform/runtime.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { Lease } from '../leases.ts'
 import type { SessionChanges, SessionReader } from '../state.ts'
@@ -59,8 +61,7 @@ export const freeAccounts = (node: string): Sql[] => [
     WHERE node IS NULL AND bot_id IS NOT NULL) free WHERE free.keys IS NOT NULL`,
 ]
 
-export class PgLease implements Lease {
-  readonly #ports: PgLeasePorts
+export class PgLease extends Part<PgLeasePorts> implements Lease {
   readonly #lost = new AbortController()
   #isReleased = false
   /** The highest `account.changed`, and the other changes, that were read. */
@@ -78,10 +79,6 @@ export class PgLease implements Lease {
   readonly #names = new Map<string, string>()
   #listing: Promise<unknown> = Promise.resolve()
 
-  constructor(ports: PgLeasePorts) {
-    this.#ports = ports
-  }
-
   get lost(): AbortSignal {
     return this.#lost.signal
   }
@@ -98,12 +95,12 @@ export class PgLease implements Lease {
 
   mayPoll(session?: string): boolean {
     if (this.isOver) return false
-    const leftMs = this.#ports.leftMs()
+    const leftMs = this.ports.leftMs()
     return session === undefined ? leftMs > 0 : leftMs > quietMs && this.#isOwn(sessionKeyOf(session))
   }
 
   #isOwn(key: string): boolean {
-    return this.#accounts.get(key)?.node === this.#ports.db.node && !this.#leaving.all.has(key)
+    return this.#accounts.get(key)?.node === this.ports.db.node && !this.#leaving.all.has(key)
   }
 
   /** Ends the lease without a word to the database: another process may have the accounts. */
@@ -115,11 +112,11 @@ export class PgLease implements Lease {
     if (this.#isReleased) return
     this.#isReleased = true
     await this.#listing.catch(() => {})
-    await this.#ports.free()
+    await this.ports.free()
   }
 
   async waitForChange(ms: number, signal: AbortSignal): Promise<void> {
-    const { clock, db } = this.#ports
+    const { clock, db } = this.ports
     const until = clock.monotonic() + ms
     await clock.sleep(followEveryMs, signal)
     for (let leftMs = ms; leftMs > 0 && !signal.aborted; leftMs = until - clock.monotonic()) {
@@ -136,14 +133,14 @@ export class PgLease implements Lease {
 
   async #list(revision?: number): Promise<SessionChanges> {
     if (!this.isOver) await this.#balance()
-    const changes = await this.#ports.sessions.listChangedSince(this.#owned.readUpTo)
+    const changes = await this.ports.sessions.listChangedSince(this.#owned.readUpTo)
     this.#owned.follow(changes, name => this.#isOwn(sessionKeyOf(name)))
     return this.#owned.list(revision)
   }
 
   /** Takes the accounts that are free and fall to this node, and begins to give up those that fall to another one. */
   async #balance(): Promise<void> {
-    const { db, isHeld, leftMs, log } = this.#ports
+    const { db, isHeld, leftMs, log } = this.ports
     this.#read.touched = db.horizon.touched
     const [nodes, changed] = (await db.script([
       sql`SELECT id, name, lease_until > clock_timestamp() AS lives FROM node WHERE polls`,
@@ -200,7 +197,7 @@ export class PgLease implements Lease {
 
   /** The accounts count as taken when that is durable. @param lost counts those that another node had, by its id */
   async #take(keys: readonly string[], lost: Map<string, number>): Promise<void> {
-    const { db } = this.#ports
+    const { db } = this.ports
     const fences = keys.map(key => this.#accounts.get(key)!.fence)
     const [, taken] = (await db.script([
       // Waits for a renewal under way. A node whose row is gone gives up everything before it adds its row again.
@@ -233,7 +230,7 @@ export class PgLease implements Lease {
 
   /** Those that end at about the same time are given up together. */
   async #giveUpEnded(): Promise<void> {
-    const { clock, db, log } = this.#ports
+    const { clock, db, log } = this.ports
     const failure = 'sessions cannot be given to other nodes'
     using task = db.tasks.register({ name: 'given_sessions', everyMs: followEveryMs, failure, log })
     while (this.#leaving.ended.size > 0 && !this.isOver) {

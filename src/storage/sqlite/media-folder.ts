@@ -2,6 +2,7 @@
  * A media store on one machine: a folder of the media root. A file that expires has a JSON file with its note
  * beside it.
  */
+
 import { lstat, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SvcError } from '../../model/error.ts'
@@ -19,6 +20,7 @@ import { readText, returnIfAbsent, sweep, syncDir, writeDurably } from '../../pl
 import type { FreeSpace } from '../../platform/free-space.ts'
 import type { Log } from '../../platform/log.ts'
 import { isOwnName, ownPath } from '../../platform/own-names.ts'
+import { Part } from '../../platform/runtime.ts'
 import { createSteadyFile, openRegularFile } from '../../platform/steady-file.ts'
 import {
   type MediaRules,
@@ -218,18 +220,13 @@ const checkEveryMs = 1000
 const unknownBytes = 64 * 1024 * 1024
 
 /** Limits the number and total size of uploads, including those of other processes on the same folder. */
-class UploadQuota {
-  readonly #ports: QuotaPorts
+class UploadQuota extends Part<QuotaPorts> {
   #kept = new Map<string, KeptUpload>()
   /** Bytes reserved for uploads in progress in this process, by id, and their owners. */
   readonly #underWay = new Map<string, Pick<KeptUpload, 'size' | 'by'>>()
   /** Ids of uploads that a send used, oldest first. They are removed when space is needed. */
   readonly #usedBySend = new Set<string>()
   #look: { at: number; done: Promise<void> } | undefined
-
-  constructor(ports: QuotaPorts) {
-    this.#ports = ports
-  }
 
   /**
    * Reserves space for an upload, before any of it is read. If there is none, removes uploads that were sent.
@@ -242,7 +239,7 @@ class UploadQuota {
     id: string,
     { note, sharing, size: announced = unknownBytes }: Pick<PutOptions, 'note' | 'sharing' | 'size'>,
   ): Promise<(kept?: number) => void> {
-    const size = Math.min(announced, this.#ports.room.largest)
+    const size = Math.min(announced, this.ports.room.largest)
     await this.#waitForFolder()
     const isFull = () => !this.#fits(size, { sharing })
     for (const sent of this.#usedBySend) {
@@ -255,7 +252,7 @@ class UploadQuota {
     return kept => {
       this.#underWay.delete(id)
       if (kept === undefined) this.#kept.delete(id)
-      else this.#kept.set(id, { size: kept, at: this.#ports.clock.now(), by })
+      else this.#kept.set(id, { size: kept, at: this.ports.clock.now(), by })
     }
   }
 
@@ -279,7 +276,7 @@ class UploadQuota {
     const own = sharing ? all.filter(({ by }) => sharing.includes(by as string)) : []
     const bytesOf = (files: readonly Pick<KeptUpload, 'size'>[]) =>
       files.reduce((sum, one) => sum + one.size, size)
-    const { room } = this.#ports
+    const { room } = this.ports
     const left = { files: room.files - all.length - 1, bytes: room.bytes - bytesOf(all) }
     // They have no more than they leave free.
     const least = sharing ? { files: own.length + 1, bytes: bytesOf(own) } : { files: 0, bytes: 0 }
@@ -287,7 +284,7 @@ class UploadQuota {
   }
 
   #fullError(size: number): SvcError {
-    const { clock, lifeMs } = this.#ports
+    const { clock, lifeMs } = this.ports
     const oldest = [...this.#kept.values()].reduce((least, { at }) => Math.min(least, at), clock.now())
     // Uploads in progress end soon.
     const waitMs = this.#fits(size, { others: false }) ? 10_000 : oldest + lifeMs - clock.now()
@@ -296,20 +293,20 @@ class UploadQuota {
 
   async #drop(id: string): Promise<void> {
     this.#usedBySend.delete(id)
-    const path = ownPath(this.#ports.folder, 'media', id)
+    const path = ownPath(this.ports.folder, 'media', id)
     for (const file of [`${path}.json`, path]) await rm(file, { force: true })
     this.#kept.delete(id)
   }
 
   /** Resolves when the content of the folder is known, at most a second old. */
   #waitForFolder(): Promise<void> {
-    const now = this.#ports.clock.monotonic()
+    const now = this.ports.clock.monotonic()
     if (!this.#look || now - this.#look.at > checkEveryMs) this.#look = { at: now, done: this.#readFolder() }
     return this.#look.done
   }
 
   async #readFolder(): Promise<void> {
-    const { folder } = this.#ports
+    const { folder } = this.ports
     const kept = new Map<string, KeptUpload>()
     for (const name of await readdir(folder).catch(() => [])) {
       if (name.endsWith('.json')) continue
