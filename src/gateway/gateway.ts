@@ -132,7 +132,14 @@ async function openRooms(options: GatewayOptions, directory: Directory, runtime:
   const { contexts, sessions } = state
   const history = new History({ store, sessions, contexts, views, clock: runtime.clock })
   return {
-    ...{ address, directory, receive, media, resolveTarget, backups, history, housekeeping },
+    address,
+    directory,
+    receive,
+    media,
+    resolveTarget,
+    backups,
+    history,
+    housekeeping,
     ...own,
     ...send,
     ...push,
@@ -151,7 +158,12 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
   const consumers = new ConsumerList(store)
   const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
   return {
-    ...{ accounts, changes, clock, consumers, events, tasks },
+    accounts,
+    changes,
+    clock,
+    consumers,
+    events,
+    tasks,
     sender: rooms.sender,
     outbox: rooms.outbox,
     users: rooms.users,
