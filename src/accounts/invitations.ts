@@ -22,7 +22,7 @@ import type { Clock } from '../platform/clock.ts'
 import { isVisible } from '../platform/escape-controls.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto, randomBytes } from '../platform/lazy-crypto.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { isLoopback } from '../platform/serve.ts'
 import { type InvitationStore, invitationStatusOf, type StoredInvitation } from '../storage/invitations.ts'
 import { keyOfMaker } from '../storage/keys.ts'
@@ -56,7 +56,7 @@ export interface Visit {
 
 const hashOf = (secret: string): string => nodeCrypto().hash('sha256', secret, 'hex')
 
-export class Invitations extends Part<InvitationPorts> {
+export class Invitations extends RoomPart<InvitationPorts> {
   /** Lists the invitations, oldest first: for a key those that it made, and those of the keys below it. */
   async list(by: Principal): Promise<Invitation[]> {
     const { clock, invitations, sessions } = this.ports

@@ -18,7 +18,7 @@ import type {
 import { bareOf, chooseOption, type Said } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { endQuestion, isLate, newCode, withdraw } from './asking.ts'
 import type { AgentConfig } from './config.ts'
 import { readMessages } from './prompt.ts'
@@ -48,7 +48,7 @@ export interface ApprovalPorts {
   readonly clock: Pick<Clock, 'now'>
 }
 
-export class Approvals extends Part<ApprovalPorts> {
+export class Approvals extends RoomPart<ApprovalPorts> {
   /** Whether somebody must approve the answer of a turn. */
   async areNeeded({ session, user_id }: StoredTurn): Promise<boolean> {
     const { config, people } = this.ports

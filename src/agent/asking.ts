@@ -18,7 +18,7 @@ import { codeSigns, findRejection, isCode } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { PermissionRequest } from './backend.ts'
 import type { AnswerDelivery } from './delivery.ts'
@@ -57,7 +57,7 @@ export interface AskingPorts {
   readonly log: Log
 }
 
-export class Asking extends Part<AskingPorts> {
+export class Asking extends RoomPart<AskingPorts> {
   /** The open requests of each turn, by its id. They are asked one after another. */
   readonly #lines = new Map<number, { count: number; last: Promise<unknown> }>()
   /** Questions are sent one after another, so that each sees how many answers the one before left. */

@@ -7,7 +7,7 @@
 import type { Svc } from '../index.ts'
 import type { PaceRules } from '../model/admission.ts'
 import type { Clock } from '../platform/clock.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Chat } from './talkers.ts'
 
 /** A third of the slots, at most this many, are kept for messages other than answers. */
@@ -31,7 +31,7 @@ export interface SlotPorts {
   readonly pace?: PaceRules | 'off' | undefined
 }
 
-export class PaceSlots extends Part<SlotPorts> {
+export class PaceSlots extends RoomPart<SlotPorts> {
   /** How many slots an answer leaves free. */
   get kept(): number {
     const { pace = 'off' } = this.ports

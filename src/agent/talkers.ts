@@ -10,7 +10,7 @@ import { mostOnPage } from '../model/page.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { AgentConfig } from './config.ts'
 
 /** Accounts and names are read again after this time. */
@@ -64,7 +64,7 @@ export async function followSessions(
   return new Map(found)
 }
 
-export class Talkers extends Part<TalkersPorts> {
+export class Talkers extends RoomPart<TalkersPorts> {
   /** The owner of each session that has one. */
   #owners: ReadonlyMap<string, string> = new Map()
   /** The guest of each other session. */

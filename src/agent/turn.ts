@@ -16,7 +16,7 @@ import {
 import { type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Permits } from '../platform/permits.ts'
-import { Part } from '../platform/runtime.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { toAnswer } from './answer.ts'
 import { writeInlinePictures } from './answer-files.ts'
@@ -100,7 +100,7 @@ export interface TurnPlace {
   readonly isLast: boolean
 }
 
-export class TurnRunner extends Part<TurnPorts> {
+export class TurnRunner extends RoomPart<TurnPorts> {
   /**
    * Brings a turn to its end, whatever state it was left in.
    *

@@ -180,7 +180,10 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
     media: mediaOf(rooms.media),
     asks: rooms.asks,
     history: rooms.history,
-    conversations: new Conversations({ threads: store.conversations, views, accounts, changes }, runtime),
+    conversations: new Conversations(
+      { threads: store.conversations, history: rooms.history, views, accounts, changes },
+      runtime,
+    ),
     keys: new Keys(
       { keys: store.keys, sessions: state.sessions, maintenance: store.maintenance, resolveTarget },
       withLogName(runtime, 'keys'),

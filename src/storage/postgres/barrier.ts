@@ -6,7 +6,7 @@
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { type PgConnection, PgConnectionError } from '../../platform/postgres.ts'
-import { Part } from '../../platform/runtime.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { prepared, sql } from '../../platform/sql.ts'
 import { connectionHint } from './errors.ts'
 
@@ -22,7 +22,7 @@ interface BarrierPorts {
 }
 
 /** Makes commits durable, one barrier at a time. A barrier counts for the calls that came before it began. */
-export class BarrierLoop extends Part<BarrierPorts> {
+export class BarrierLoop extends RoomPart<BarrierPorts> {
   #connection: PgConnection | undefined
   #waiting: (PromiseWithResolvers<void> & { since: number })[] = []
   #isRunning = false

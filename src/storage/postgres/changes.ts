@@ -3,7 +3,7 @@
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import type { PgConnection, PgQueries } from '../../platform/postgres.ts'
-import { Part } from '../../platform/runtime.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import { prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { Repetition, Tasks } from '../../platform/tasks.ts'
@@ -40,7 +40,7 @@ interface ChangePorts {
   connect(answerMs: number): Promise<PgConnection>
 }
 
-export class PgChanges extends Part<ChangePorts> {
+export class PgChanges extends RoomPart<ChangePorts> {
   readonly #closing = new AbortController()
   readonly #waiting = new Set<() => void>()
   #horizon: Horizon = { row: 0, place: 0, touched: 0 }

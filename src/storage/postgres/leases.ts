@@ -7,7 +7,7 @@
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
-import { Part } from '../../platform/runtime.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import type { Lease } from '../leases.ts'
 import type { SessionChanges, SessionReader } from '../state.ts'
@@ -61,7 +61,7 @@ export const freeAccounts = (node: string): Sql[] => [
     WHERE node IS NULL AND bot_id IS NOT NULL) free WHERE free.keys IS NOT NULL`,
 ]
 
-export class PgLease extends Part<PgLeasePorts> implements Lease {
+export class PgLease extends RoomPart<PgLeasePorts> implements Lease {
   readonly #lost = new AbortController()
   #isReleased = false
   /** The highest `account.changed`, and the other changes, that were read. */

@@ -20,7 +20,7 @@ import { readText, returnIfAbsent, sweep, syncDir, writeDurably } from '../../pl
 import type { FreeSpace } from '../../platform/free-space.ts'
 import type { Log } from '../../platform/log.ts'
 import { isOwnName, ownPath } from '../../platform/own-names.ts'
-import { Part } from '../../platform/runtime.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { createSteadyFile, openRegularFile } from '../../platform/steady-file.ts'
 import {
   type MediaRules,
@@ -220,7 +220,7 @@ const checkEveryMs = 1000
 const unknownBytes = 64 * 1024 * 1024
 
 /** Limits the number and total size of uploads, including those of other processes on the same folder. */
-class UploadQuota extends Part<QuotaPorts> {
+class UploadQuota extends RoomPart<QuotaPorts> {
   #kept = new Map<string, KeptUpload>()
   /** Bytes reserved for uploads in progress in this process, by id, and their owners. */
   readonly #underWay = new Map<string, Pick<KeptUpload, 'size' | 'by'>>()
