@@ -19,7 +19,7 @@ const config: KnipConfig = {
         // What scripts/panel.ts builds.
         'admin/{main.tsx,language-data.ts,unloaded.ts}!',
         // Commands, and programs that other scripts start.
-        'scripts/{build,bundle,cluster,package,panel,panel-port,release,scalar,smoke,tests,unused}.ts!',
+        'scripts/{build,bundle,cluster,package,panel,panel-port,pictures,release,scalar,smoke,tests,unused}.ts!',
         'scripts/benchmarks/{main,bare-*,counted,load,upstream}.ts!',
         'scripts/smoke/library.ts!',
         // Tests, programs that they and ./scripts/fuzz and ./scripts/storm start, and files that their processes preload.
