@@ -209,20 +209,16 @@ function createStreamablePath(
     if (isAlone) return stateless.answer(request, caller, value)
     // A client that initializes with an unknown session id gets a new session.
     const isNew = isInitializeRequest(value) && (id === null || !sessions.has(id, caller))
-    if (isNew) {
-      releaseBody(request)
-      return (await sessions.open(request, value, caller)) ?? rejectTooManySessions()
-    }
-    if (id === null) return stateless.answer(request, caller, value)
+    if (id === null && !isNew) return stateless.answer(request, caller, value)
     // The body is read, and the answer may be a stream that stays open for long.
     releaseBody(request)
-    return await sessions.serve(id, request, caller, value).then(
-      response => response ?? rejectUnknownSession(),
-      error => {
-        if (error instanceof TooManySessionsError) return rejectTooManySessions()
-        throw error
-      },
-    )
+    try {
+      if (isNew) return await sessions.open(request, value, caller)
+      return (await sessions.serve(id!, request, caller, value)) ?? rejectUnknownSession()
+    } catch (error) {
+      if (error instanceof TooManySessionsError) return rejectTooManySessions()
+      throw error
+    }
   }
   return {
     async answer(request, caller) {

@@ -16,12 +16,12 @@ import {
 } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
-import { shares } from '../model/shares.ts'
+import { SharedRoom, shares } from '../model/shares.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Tasks } from '../platform/tasks.ts'
 import { beginStream } from '../server/limits.ts'
-import { openCallsOf } from '../server/open-calls.ts'
+import { openCallsOf, takePlace } from '../server/open-calls.ts'
 import {
   cancelledBy,
   closeWithKey,
@@ -52,13 +52,8 @@ export interface McpSessionsOptions {
 
 /** A session ends after this time without an open connection. A request with its id opens it again. */
 const defaultIdleMs = 30 * 60_000
-/**
- * Maximum number of idle sessions per caller (`countedAs`). The most recently used ones stay. `maxOfCaller`
- * limits all sessions of a caller, so that it cannot use up the sessions of others. `maxSessions` limits all
- * sessions of the process; one takes about 60 KB.
- */
+/** Maximum number of idle sessions per key or address. The most recently used ones stay. */
 const maxIdleOfCaller = 250
-const { each: maxOfCaller, most: maxSessions } = shares.mcpSessions
 /** How many ids of sessions that clients have ended are remembered. */
 const maxEnded = 10_000
 const sweepEveryMs = 30_000
@@ -80,9 +75,8 @@ export interface Caller {
   readonly connection?: string | undefined
 }
 
-/** Returns by what callers are counted for the limits: the key, else the address. A proxy has one for all. */
-export const countedAs = ({ address, by }: Caller): string =>
-  by.id === undefined ? address : `${by.kind} ${by.id}`
+/** Returns by what idle sessions are counted: the key, else the address. A proxy has one for all. */
+const countedAs = ({ address, by }: Caller): string => (by.id === undefined ? address : `${by.kind} ${by.id}`)
 
 interface McpSession {
   readonly caller: Caller
@@ -121,6 +115,8 @@ export class McpSessions {
   /** Ids of sessions that their clients have ended. */
   readonly #ended = new Set<string>()
   readonly #closing = new AbortController()
+  /** Of sessions that are open or idle. One takes about 60 KB. */
+  readonly #places = new SharedRoom(shares.mcpSessions)
 
   constructor(options: McpSessionsOptions) {
     this.#options = options
@@ -139,25 +135,26 @@ export class McpSessions {
     return this.#sessions.get(id)?.caller.identity === caller.identity
   }
 
-  /** Opens a session for an `initialize` request. Returns undefined if there are too many sessions. */
-  async open(request: Request, parsedBody: InitializeRequest, caller: Caller): Promise<Response | undefined> {
-    if (!this.#hasCapacity(caller)) return undefined
+  /** Opens a session for an `initialize` request. @throws TooManySessionsError */
+  async open(request: Request, parsedBody: InitializeRequest, caller: Caller): Promise<Response> {
     const session = await this.#startSession(
       request,
       caller,
       this.#options.ids.create(parsedBody.params, caller.identity),
     )
-    const response = await this.#serve(session, request, caller, parsedBody)
-    // An invalid `initialize` request has opened no session.
-    if (session.transport.sessionId === undefined) await session.close()
-    return response
+    try {
+      return await this.#serve(session, request, caller, parsedBody)
+    } finally {
+      // An invalid `initialize` request has opened no session.
+      if (session.transport.sessionId === undefined) await session.close()
+    }
   }
 
   /**
    * Answers a request of a session. Returns undefined if no session has this id, or if it belongs to another
    * caller.
    *
-   * @throws TooMany if the session would have to be opened again and the caller has too many
+   * @throws TooManySessionsError if the session would have to be opened again and the caller has too many
    */
   async serve(
     id: string,
@@ -194,13 +191,6 @@ export class McpSessions {
     }
   }
 
-  #hasCapacity(caller: Caller): boolean {
-    this.#sweep()
-    const own = countedAs(caller)
-    const ofCaller = this.#sessions.values().filter(session => countedAs(session.caller) === own)
-    return this.#sessions.size < maxSessions && [...ofCaller].length < maxOfCaller
-  }
-
   /**
    * Opens a session again from its id, or returns undefined. Requests that arrive at the same time share one
    * opening.
@@ -219,7 +209,6 @@ export class McpSessions {
     { url }: Request,
     caller: Caller,
   ): Promise<McpSession> {
-    if (!this.#hasCapacity(caller)) throw new TooManySessionsError()
     const session = await this.#startSession(new Request(url), caller, id)
     const headers = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' }
     for (const parsedBody of [
@@ -232,8 +221,12 @@ export class McpSessions {
     return session
   }
 
-  /** Starts a session whose server waits for its `initialize` request. */
+  /** Starts a session whose server waits for its `initialize` request. @throws TooManySessionsError */
   async #startSession(request: Request, caller: Caller, id: string): Promise<McpSession> {
+    const erasures = await this.#options.countErasures()
+    this.#sweep()
+    const leave = takePlace(this.#places, caller.by, caller.address)
+    if (!leave) throw new TooManySessionsError()
     const closed = new AbortController()
     const events = new SessionEvents()
     const transport = new WebStandardStreamableHTTPServerTransport({
@@ -247,7 +240,7 @@ export class McpSessions {
       caller,
       transport,
       events,
-      erasures: await this.#options.countErasures(),
+      erasures,
       openCount: 0,
       directCount: 0,
       idleSince: performance.now(),
@@ -257,6 +250,7 @@ export class McpSessions {
       close: () => server.close(),
     }
     server.server.onclose = () => {
+      leave()
       closed.abort()
       if (transport.sessionId !== undefined) this.#sessions.delete(transport.sessionId)
       for (const { giveUp, timer } of session.brokenAnswers.values()) {

@@ -11,21 +11,17 @@ import {
   type Transport,
 } from '@modelcontextprotocol/server'
 import type { Principal } from '../model/principal.ts'
-import { shares } from '../model/shares.ts'
+import { SharedRoom, shares } from '../model/shares.ts'
 import { attempt } from '../platform/fields.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
 import { beginStream } from '../server/limits.ts'
+import { takePlace } from '../server/open-calls.ts'
 import { createDrainedBody, waitForFlush, waitForTurn } from '../server/written.ts'
 import { ConnectionDeliveries, closeWithKey } from './exchange.ts'
-import { type Caller, countedAs } from './sessions.ts'
+import type { Caller } from './sessions.ts'
 
 const keepAliveMs = 15_000
-/**
- * Maximum number of open streams: of one caller (`countedAs`), so that it cannot use up the streams of other
- * callers, and in all.
- */
-const { each: maxOfCaller, most: maxStreams } = shares.mcpStreams
 
 /** Creates the server of one connection. */
 export type CreateSseServer = (
@@ -41,6 +37,7 @@ export class SseSessions {
   readonly #messagesPath: string
   readonly #confirmMs: number | undefined
   readonly #open = new Map<string, SseTransport>()
+  readonly #places = new SharedRoom(shares.mcpStreams)
 
   /**
    * @param messagesPath path to which clients post messages
@@ -54,10 +51,12 @@ export class SseSessions {
 
   /** Opens a stream (GET). Returns undefined if too many are open. */
   async open(request: Request, caller: Caller): Promise<Response | undefined> {
-    const own = countedAs(caller)
-    const ofCaller = this.#open.values().filter(transport => countedAs(transport.caller) === own)
-    if (this.#open.size >= maxStreams || [...ofCaller].length >= maxOfCaller) return undefined
     const endStream = beginStream(caller.by)
+    const leave = takePlace(this.#places, caller.by, caller.address)
+    if (!leave) {
+      endStream()
+      return undefined
+    }
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(
@@ -69,6 +68,7 @@ export class SseSessions {
     const server = this.#server(closed.signal, request, caller.by, transport.deliveries)
     server.server.onclose = () => {
       closed.abort()
+      leave()
       endStream()
       this.#open.delete(id)
     }

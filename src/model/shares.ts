@@ -31,8 +31,8 @@ export const shares = {
   /** Exports that are read at the same time in a process: each holds a page of messages and a media file. */
   exports: half(4),
   /** MCP: sessions, streams of the older transport, and questions that wait for a person. */
-  mcpSessions: { most: 3000, each: 1000 },
-  mcpStreams: { most: 3000, each: 1000 },
+  mcpSessions: half(3000),
+  mcpStreams: half(3000),
   mcpQuestions: half(1000),
   /** Unread bytes of all streams. Beyond it, those that read nothing for longest end: who reads is not disturbed. */
   unread: { most: 64 * mebibyte, each: 64 * mebibyte },

@@ -7,7 +7,7 @@ import { SharedRoom, shares } from '../model/shares.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 import { parseLossless } from '../platform/lossless.ts'
 import { callerAddressOf, principalOf } from './caller.ts'
-import { countedBy } from './open-calls.ts'
+import { countedBy, isOwner } from './open-calls.ts'
 
 /** Maximum size of a body, and advice for a caller that exceeds it. */
 export interface BodyLimit extends Pick<SvcErrorOptions, 'hint' | 'next'> {
@@ -143,7 +143,7 @@ class HeldRoom {
       caller: callerOf(request),
       amount: 0,
     }
-    while (!room.take(caller, amount, by.kind !== 'open' && !by.grant)) {
+    while (!room.take(caller, amount, isOwner(by))) {
       const greedier = isUnproven(request) ? room.findGreedier(caller) : undefined
       const ended = bodyDeadlines.end(other => callerOf(other) === greedier, tooManyBodiesError())
       if (!ended) throw tooManyBodiesError()

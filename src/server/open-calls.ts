@@ -10,7 +10,7 @@
 import { topOf } from '../access/usage.ts'
 import { SvcError } from '../model/error.ts'
 import type { Principal } from '../model/principal.ts'
-import { ownBounds } from '../model/shares.ts'
+import { ownBounds, type SharedRoom } from '../model/shares.ts'
 import { networkOf } from '../platform/address.ts'
 import { formatCount } from '../platform/format.ts'
 
@@ -103,6 +103,20 @@ const ofAddresses = new Map<string, OpenCalls>()
 /** Returns what a caller is counted by. @param address called for callers who are known by nothing else */
 export const countedBy = (by: Principal, address?: () => string | undefined): object | string =>
   by.kind === 'open' ? networkOf(address?.() ?? '') : by.grant ? topOf(by.grant) : by
+
+/** Whether a caller is the owner, who may take the rest of what all callers share. */
+export const isOwner = (by: Principal): boolean => by.kind !== 'open' && !by.grant
+
+/** Takes a place of what all callers share. @returns what gives it back; undefined without a place for this caller */
+export function takePlace(room: SharedRoom, by: Principal, address: string): (() => void) | undefined {
+  const caller = countedBy(by, () => address)
+  let isTaken = room.take(caller, 1, isOwner(by))
+  if (!isTaken) return undefined
+  return () => {
+    if (isTaken) room.giveBack(caller, 1)
+    isTaken = false
+  }
+}
 
 /** Returns the open calls of a caller. @param address as for `countedBy` */
 export function openCallsOf(by: Principal, address?: () => string | undefined): OpenCalls {

@@ -117,27 +117,35 @@ const refuse =
     await call(owner, 3 * most + 1)
   }
 
-/** @param transport of MCP */
+/** A key that makes keys opens what it can with two of them. @param transport of MCP */
 async function attackDoor(transport: 'http' | 'sse', { each }: { each: number }) {
   await using door = await startDoor({ transport })
+  const limits = { open: 2 * each }
+  const { keys } = door.gateway
+  const add = async (name: string, by: Principal) =>
+    (await keys.add({ name, can: ['history', 'keys'], limits }, by)).key
+  const top = (await keys.authenticate(await add('top', owner)))!
+  const below = [await add('first', top), await add('second', top)]
   const body = JSON.stringify(initialize())
   const init = transport === 'sse' ? {} : { method: 'POST', body }
-  const ask = (remoteAddress: string) =>
+  const ask = (key: string) =>
     door.door.fetch(
       new Request(door.url, {
         ...init,
         headers: {
           host: 'localhost',
+          authorization: `Bearer ${key}`,
           'content-type': 'application/json',
           accept: 'application/json, text/event-stream',
         },
       }),
-      { remoteAddress, accept() {} },
+      { remoteAddress: '127.0.0.1', accept() {} },
     )
   const opened: Response[] = []
-  for (let nth = 0; nth < each; nth++) opened.push(await ask('127.0.0.1'))
+  for (let nth = 0; nth < each; nth++) opened.push(await ask(below[nth % 2]!))
   expect(opened.filter(({ ok }) => !ok)).toEqual([])
-  opened.push(await ask('127.0.0.2'))
+  for (const key of below) expect((await ask(key)).status).toBe(503)
+  opened.push(await ask(await add('other', owner)))
   expect(opened.at(-1)!.status).toBe(200)
   for (const { body, ok } of opened) if (ok) await body?.cancel()
 }
