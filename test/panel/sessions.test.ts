@@ -68,7 +68,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     await choose('b', 'Rename')
     const field = dialog(page).getByLabel('Name')
     await field.fill('a')
-    await page.keyboard.press('Enter')
+    await field.press('Enter')
     await page.getByRole('alert').getByText('already').waitFor()
     await page.keyboard.press('Escape')
     await dialog(page).getByRole('button', { name: en['ask.leave'] }).click()
@@ -78,7 +78,7 @@ describe.skipIf(!hasBrowser)('the accounts page', () => {
     // The conversations keep their account.
     await choose('b', 'Rename')
     await field.fill('客服')
-    await page.keyboard.press('Enter')
+    await field.press('Enter')
     await dialog(page).waitFor({ state: 'detached' })
     await page.waitForURL(({ pathname }) => decodeURIComponent(pathname) === '/sessions/客服')
     await keysGoTo(page, menu('客服'))

@@ -211,7 +211,7 @@ describe.skipIf(!hasBrowser)('problems, on the overview and elsewhere', () => {
       .click()
     await page.getByRole('menuitem', { name: zh('sessions.rename') }).click()
     await dialog.getByRole('textbox').fill('a b')
-    await page.keyboard.press('Enter')
+    await dialog.getByRole('textbox').press('Enter')
     await dialog.getByRole('alert').getByText(zh('sessions.name_characters')).waitFor()
     await page.goto(`${panel.url}/webhooks`)
     const main = page.locator('main')

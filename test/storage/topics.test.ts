@@ -335,6 +335,24 @@ onEach(
       await from(undefined, disk({ resolved: true }))
       expect((await waiting(t)).filter(line => !line.includes('resolved'))).toEqual([])
     })
+
+    it('a sender has no more of what waits than it leaves free, and the owner may take the rest', async t => {
+      const { topics } = t.store
+      await topics.add(topic('home'))
+      const long = (nth: number) => alert(`${nth} `.padEnd(15_000, 'x'))
+      const countKept = async (from: number, most: number, sender: NoticeSender) => {
+        const notices = Array.from({ length: most }, (_, nth) => long(from + nth))
+        return (await topics.accept('home', notices, sender))!.filter(({ id }) => id !== '0').length
+      }
+      const greedy = await countKept(0, 600, 'key one')
+      expect(greedy).toBeGreaterThan(200)
+      expect(greedy).toBeLessThan(300)
+      expect(await countKept(1000, 1, 'key one')).toBe(0)
+      expect(await countKept(2000, 100, 'key two')).toBe(100)
+      const rest = await countKept(3000, 600, undefined)
+      expect(rest).toBeGreaterThan(100)
+      expect(greedy + 100 + rest).toBeLessThan(600)
+    })
   },
   { sealed: true },
 )

@@ -63,6 +63,14 @@ interface Keys {
   readonly sender: string
 }
 
+/** What waits for a person, and what of it is of one sender. */
+interface Waiting {
+  count: number
+  bytes: number
+  own_count: number
+  own_bytes: number
+}
+
 /** A row of a person, and its id once it is stored. */
 type Known = Keys & { readonly id?: number; row: NoticeRow }
 
@@ -77,6 +85,7 @@ export const briefOf = ({ mark, media, priority, resolved, sender, ...row }: Bri
 
 const hashOf = (text: string, length: number): string =>
   nodeCrypto().hash('sha256', text, 'hex').slice(0, length)
+const senderKeyOf = (sender: NoticeSender): string => (sender === undefined ? '' : hashOf(sender, 16))
 const sharedIdOf = ({ mark, sender }: Keys): string => hashOf(`${sender} ${mark}`, 16)
 
 /** The verbs of `expire`, each for rows that have something to do with each other. */
@@ -138,7 +147,7 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
     notices: readonly Notice[],
     sender: NoticeSender,
     before: readonly (NoticeRow & Keys & { id: number })[],
-    held: { waiting: number; bytes: number },
+    held: Waiting,
   ) {
     const now = clock.now()
     const known = Map.groupBy<string, Known>(
@@ -147,24 +156,29 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
     )
     const changed = new Set<Known>()
     const allowed = { keep_ms: topic.keep_ms, max: levelOf(topic.max_priority), now }
-    let { bytes, waiting } = held
+    let { bytes, count, own_bytes: ownBytes, own_count: ownCount } = held
+    /** A sender has no more than it leaves free; the owner may take the rest. */
+    const fits = (all: number, own: number, most: number) => all + (sender === undefined ? 0 : own) <= most
     let more: NameCounts = {}
     const merge = (notice: Notice, one: Known | undefined, fresh: Keys): Known | undefined => {
       const was = one?.row
       const row = mergeNotice(was, notice, allowed)
       const isNew = row.state === 'waiting' && was?.state !== 'waiting'
       const growth = row.size - (was?.state === 'waiting' ? was.size : 0)
-      const isTooMuch = growth > 0 && bytes + growth > mostWaitingBytes
-      if (row.state === 'waiting' && (isTooMuch || (isNew && waiting >= mostWaiting))) return undefined
-      if (isNew) waiting += 1
+      const isTooMuch = growth > 0 && !fits(bytes + growth, ownBytes + growth, mostWaitingBytes)
+      const isOneTooMany = isNew && !fits(count + 1, ownCount + 1, mostWaiting)
+      if (row.state === 'waiting' && (isTooMuch || isOneTooMany)) return undefined
+      count += Number(isNew)
+      ownCount += Number(isNew)
       bytes += growth
+      ownBytes += growth
       const merged = one ?? { ...fresh, row }
       merged.row = row
       changed.add(merged)
       return merged
     }
     const results = notices.map(notice => {
-      const fresh = { mark: markOf(notice), sender: sender === undefined ? '' : hashOf(sender, 16) }
+      const fresh = { mark: markOf(notice), sender: senderKeyOf(sender) }
       const same = known.get(fresh.mark) ?? []
       const own = same.filter(one => sender === undefined || one.sender === fresh.sender)
       const first = own.find(({ row }) => row.state !== 'over') ?? own[0]
@@ -189,9 +203,11 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
       sql`SELECT id, member, mark, sender, ${noticeColumns} FROM notice
         WHERE ${isIts} AND ${dialect.isOneOf(sql`mark`, marks)} ORDER BY last_at DESC, id DESC`,
     )
-    const waiting = yield* readAll<{ member: number; waiting: number; bytes: number }>(
-      sql`SELECT member, count(*) AS waiting, sum(size) AS bytes FROM notice
-        WHERE ${isIts} AND state = 'waiting' GROUP BY member`,
+    const isOwn = sql`sender = ${senderKeyOf(sender)}`
+    const waiting = yield* readAll<Waiting & { member: number }>(
+      sql`SELECT member, count(*) AS count, sum(size) AS bytes,
+          count(CASE WHEN ${isOwn} THEN 1 END) AS own_count, coalesce(sum(CASE WHEN ${isOwn} THEN size END), 0) AS own_bytes
+        FROM notice WHERE ${isIts} AND state = 'waiting' GROUP BY member`,
     )
     const statements: Sql[] = []
     const results = new Map<number, Known[]>()
@@ -203,7 +219,12 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
         notices,
         sender,
         known.filter(one => one.member === member.id).map(({ member: _, ...row }) => row),
-        { waiting: Number(held?.waiting ?? 0), bytes: Number(held?.bytes ?? 0) },
+        {
+          count: Number(held?.count ?? 0),
+          bytes: Number(held?.bytes ?? 0),
+          own_count: Number(held?.own_count ?? 0),
+          own_bytes: Number(held?.own_bytes ?? 0),
+        },
       )
       const isEnd = merged.changed.some(({ row }) => row.state === 'over')
       statements.push(
