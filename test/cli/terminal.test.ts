@@ -1,6 +1,6 @@
 /** svc on a real pseudo-terminal: what is drawn, what may be typed, and Ctrl-C. */
 import { describe, expect, test } from 'bun:test'
-import { mkdtemp, readdir, readlink, truncate, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, readlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { quoteForShell } from '../../src/platform/format.ts'
 import { sandboxAlone, svc, svcOnTerminal } from '../support/command.ts'
@@ -22,6 +22,17 @@ const fresh = async () =>
   startService({ dir: await mkdtemp(join(home, 'data-')), env: { HOME: home }, args: ['--pace', 'off'] })
 const scanWhenShown = (t: Service) =>
   until('a code to scan', 30_000, () => t.phone('scan', { confirm: true }).catch(() => undefined))
+/** Runs a login, and scans its code once that is printed. */
+async function logInScanned(t: Service, ...words: string[]) {
+  const path = join(home, `${crypto.randomUUID()}.out`)
+  const program = [...svcProgram, ...on(t, 'login', ...words)]
+  const env = { PATH: process.env.PATH ?? '', HOME: home }
+  const asked = ended(['sh', '-c', `"$@" > ${quoteForShell(path)}`, 'sh', ...program], { cwd: home, env })
+  const read = () => readFile(path, 'utf8').catch(() => '')
+  await until('the code is printed', 30_000, async () => (await read()).includes('█'))
+  const { verify_code } = await scanWhenShown(t)
+  return { ...(await asked), stdout: await read(), verify_code }
+}
 const post = async (url: string, body: object): Promise<Json> => {
   const response = await fetch(url, { method: 'POST', body: JSON.stringify(body) })
   if (!response.ok) throw new Error(`${url}: ${await response.text()}`)
@@ -119,9 +130,7 @@ describe('login', () => {
   test('without a terminal: code and status as plain lines, the digits by option, or from stdin', async () => {
     await using t = await fresh()
     await t.phone('switches', { verify_code: 'on' })
-    const scanned = scanWhenShown(t)
-    const nobody = await svc(on(t, 'login', '--timeout', '60'), { home })
-    const { verify_code } = await scanned
+    const { verify_code, ...nobody } = await logInScanned(t, '--timeout', '60')
     expect(nobody.stderr).toMatch(/^[^\n]+\nerror: [^\n]+\n$/)
     expect(nobody.status).toBe(1)
     expect(nobody.stdout).toMatch(/█▀▀▀▀▀█[\s\S]*\n[^\n█]+\n$/)
@@ -174,9 +183,7 @@ describe('login', () => {
   test('--json gives each change as one line and asks nobody; the error stands alone', async () => {
     await using t = await fresh()
     await t.phone('switches', { verify_code: 'on' })
-    const asked = svc(on(t, 'login', '--json', '--timeout', '60'), { home })
-    await scanWhenShown(t)
-    const { stdout, stderr, status } = await asked
+    const { stdout, stderr, status } = await logInScanned(t, '--json', '--timeout', '60')
     expect([status, JSON.parse(stderr).code]).toEqual([1, 'not_connected'])
     const changes = stdout
       .trimEnd()
