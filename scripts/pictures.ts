@@ -75,11 +75,16 @@ const svc = await Svc.open({ basePath: panel.dir, store: true, upstreamUrl: sand
 const work = await svc.workAsAgent()
 await work.claimAgent('claude')
 const talk = { agent: 'claude', session: 'workshop', user: userOf('workshop') }
-const asked = await work.addTurn({ ...talk, source: 'inject', messages: [], prompt: 'What is error E42?' })
+const answering = await work.addTurn({
+  ...talk,
+  source: 'inject',
+  messages: [],
+  prompt: 'What is error E42?',
+})
 await work.claim(talk)
-await work.changeTurn(asked.id, { state: 'running', started_at: clock.now() })
+await work.changeTurn(answering.id, { state: 'running', started_at: clock.now() })
 await work.ask({
-  turn: asked.id,
+  turn: answering.id,
   text: 'fetch: the manual of the press',
   options: [{ id: 'once', name: 'Allow', kind: 'allow_once' }],
   code: 'AB',

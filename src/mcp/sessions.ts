@@ -115,7 +115,7 @@ export class McpSessions {
   /** Ids of sessions that their clients have ended. */
   readonly #ended = new Set<string>()
   readonly #closing = new AbortController()
-  /** Of sessions that are open or idle. One takes about 60 KB. */
+  /** Counts sessions that are open or idle. One takes about 60 KB. */
   readonly #places = new SharedRoom(shares.mcpSessions)
 
   constructor(options: McpSessionsOptions) {

@@ -104,13 +104,17 @@ const ofAddresses = new Map<string, OpenCalls>()
 export const countedBy = (by: Principal, address?: () => string | undefined): object | string =>
   by.kind === 'open' ? networkOf(address?.() ?? '') : by.grant ? topOf(by.grant) : by
 
-/** Whether a caller is the owner, who may take the rest of what all callers share. */
+/** Whether a caller is the owner, who may take the rest of a shared bound. */
 export const isOwner = (by: Principal): boolean => by.kind !== 'open' && !by.grant
 
-/** Takes a place of what all callers share. @returns what gives it back; undefined without a place for this caller */
+/**
+ * Takes a place of a shared bound. The owner's programs count by their networks: one that forgets what it opened leaves room.
+ *
+ * @returns a function that gives it back; undefined without a place for this caller
+ */
 export function takePlace(room: SharedRoom, by: Principal, address: string): (() => void) | undefined {
-  const caller = countedBy(by, () => address)
-  let isTaken = room.take(caller, 1, isOwner(by))
+  const caller = isOwner(by) ? networkOf(address) : countedBy(by, () => address)
+  let isTaken = room.take(caller, 1)
   if (!isTaken) return undefined
   return () => {
     if (isTaken) room.giveBack(caller, 1)
