@@ -45,6 +45,10 @@ export class ResourceChangeNotifier extends RoomPart<NotifierPorts> implements R
       this.#byPrincipal.delete(by)
     }
   }
+
+  async followed(by: Principal): Promise<void> {
+    await this.#byPrincipal.get(by)?.followed
+  }
 }
 
 /** Notifies the listeners of one principal, from its creation until `stop`. */
@@ -53,15 +57,21 @@ class PrincipalNotifier {
   readonly #ports: NotifierPorts
   readonly #by: Principal
   readonly #stopped = new AbortController()
+  readonly #follows = Promise.withResolvers<void>()
+  readonly followed = this.#follows.promise
 
   constructor(ports: NotifierPorts, by: Principal) {
     this.#ports = ports
     this.#by = by
-    this.#follow().catch(error => ports.log.warn('changes cannot be followed', { error }))
+    this.#follow().catch(error => {
+      ports.log.warn('changes cannot be followed', { error })
+      this.stop()
+    })
   }
 
   stop(): void {
     this.#stopped.abort()
+    this.#follows.resolve()
   }
 
   async #follow(): Promise<void> {
@@ -78,6 +88,7 @@ class PrincipalNotifier {
       if (!signal.aborted) for (const uri of changed) this.#notifyUpdated(uri)
     }
     const unsubscribe = changes.subscribe({
+      reached: () => this.#follows.resolve(),
       message: ({ session, from_user, user_name }, kind) => {
         // The agent is not notified of messages that the bot sent.
         if (kind !== 'received') return

@@ -106,4 +106,6 @@ export type ResourceChange = { readonly kind: 'updated'; readonly uri: string } 
 export interface ResourceChanges {
   /** @returns a function that unsubscribes; safe to call twice */
   subscribe(by: Principal, listener: (change: ResourceChange) => void): () => void
+  /** Resolves when the listeners of a principal hear every change. */
+  followed(by: Principal): Promise<void>
 }

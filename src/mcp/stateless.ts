@@ -58,6 +58,8 @@ export class StatelessRequests {
     let response: Response
     try {
       response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
+      // The answer says that the client listens.
+      if (isStream) await this.#options.changes.followed(by)
     } catch (error) {
       end()
       throw error

@@ -113,6 +113,17 @@ export const listNodes = defineOperation({
 
 const JsonSchemaObject = Type.Unsafe<object>({ type: 'object', description: 'JSON Schema.' })
 
+/** A tool as its callers see it. */
+export const ToolInfo = Type.Object({
+  name: Type.String(),
+  description: Type.String(),
+  effect: oneOf(['read', 'write', 'destroy'], 'read: changes nothing. destroy: takes something away.'),
+  path: text('Path to which the arguments are POSTed.'),
+  input_schema: JsonSchemaObject,
+  output_schema: JsonSchemaObject,
+  errors: Type.Array(oneOf(errorCodes)),
+})
+
 export const listTools = defineOperation({
   name: 'list_tools',
   title: 'List the tools',
@@ -120,18 +131,7 @@ export const listTools = defineOperation({
   right: 'tools',
   description:
     'All tools that the caller may call, with their schemas and error codes: enough to build a client from.',
-  output: Type.Array(
-    Type.Object({
-      name: Type.String(),
-      description: Type.String(),
-      effect: oneOf(['read', 'write', 'destroy'], 'read: changes nothing. destroy: takes something away.'),
-      path: text('Path to which the arguments are POSTed.'),
-      input_schema: JsonSchemaObject,
-      output_schema: JsonSchemaObject,
-      errors: Type.Array(oneOf(errorCodes)),
-    }),
-    { description: 'The tools, in the order of the docs.' },
-  ),
+  output: Type.Array(ToolInfo, { description: 'The tools, in the order of the docs.' }),
   rest: { route: 'GET /tools', tag: 'service' },
   run: async (_gateway, _input, { by }) =>
     tools

@@ -205,7 +205,7 @@ export const removeTopic = defineOperation({
   run: ({ topics }, input, { by }) => topics.remove(by, input.topic),
 })
 
-/** Over HTTP senders use `/notify/<topic>`, each in its own form. */
+/** Programs that do not know svc use `/notify/<topic>`, each in its own form. */
 export const notify = defineOperation({
   name: 'notify',
   title: 'Notify the people of a topic on WeChat',
@@ -229,7 +229,7 @@ export const notify = defineOperation({
       'How urgent it is: min, low, default, high, max, 1 to 5, or a word for it; the topic may allow less.',
       { default: 'default', examples: ['high'] },
     ),
-    file_path: optional.bounded(4096, 'A file on the machine of the caller.'),
+    file_path: optional.bounded(4096, 'A file: over HTTP one below the media folder of svc.'),
     tags: optional(Type.Array(bounded(100), { maxItems: 10, description: 'Words to show with it.' })),
     click: optional.bounded(1000, 'An address to show with it.'),
     fingerprint: optional.bounded(500, 'What has the same one is the same. Default: title and text.'),
@@ -249,6 +249,7 @@ export const notify = defineOperation({
       },
     },
   ],
+  rest: { route: 'POST /topics/{topic}/notices', tag: 'topics' },
   cli: {
     path: ['notify'],
     names: { file_path: 'file', tags: 'tag' },

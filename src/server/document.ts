@@ -6,14 +6,26 @@
 import { toOpenAPISchema } from '@elysiajs/openapi/openapi'
 import { type TObject, TypeGuard } from '@sinclair/typebox'
 import type { Elysia } from 'elysia'
-import { type ErrorCode, errorKindOf, SvcError } from '../model/error.ts'
+import { Health } from '../gateway/health.ts'
+import * as agents from '../model/agent.ts'
+import { AuditLine } from '../model/audit.ts'
+import { Backup, BackupStatus } from '../model/backup.ts'
+import { ConsumerInfo } from '../model/consumer.ts'
+import { type ErrorCode, errorCodes, errorKindOf, SvcError } from '../model/error.ts'
+import * as invitations from '../model/invitation.ts'
 import * as keys from '../model/key.ts'
 import { LoginStatus } from '../model/login.ts'
 import * as media from '../model/media.ts'
 import * as messages from '../model/message.ts'
+import * as nodes from '../model/nodes.ts'
+import { Forgotten } from '../model/person.ts'
+import { UserQuestion } from '../model/question.ts'
 import * as sessions from '../model/session.ts'
+import * as topics from '../model/topic.ts'
 import * as webhooks from '../model/webhook.ts'
 import { toJsonSchema } from '../operations/schema.ts'
+import { ToolInfo } from '../operations/service.ts'
+import { isObject } from '../platform/fields.ts'
 import { Problem, problemOf, problemTypeOf } from './errors.ts'
 import { notesKey, type RouteNotes } from './route.ts'
 
@@ -27,8 +39,20 @@ const sharedSchemas = Object.entries<unknown>({
   ...media,
   ...webhooks,
   ...keys,
+  ...topics,
+  ...agents,
+  ...invitations,
+  ...nodes,
+  AuditLine,
+  Backup,
+  BackupStatus,
+  ConsumerInfo,
+  Forgotten,
   LoginStatus,
+  Health,
   Problem,
+  ToolInfo,
+  UserQuestion,
 })
   .filter((entry): entry is [string, TObject] => TypeGuard.IsObject(entry[1]))
   .map(([name, schema]) => [name, toJsonSchema(schema)] as const)
@@ -90,12 +114,12 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
     schemas[name] = parts
     known.set(fingerprintOf(parts), name)
   }
-  const used = new Set<ErrorCode>()
+  const names = { known, schemas }
   const tidied: Json = {}
   for (const [path, methods] of Object.entries(paths)) {
     const operations: Json = {}
     for (const [method, operation] of Object.entries(methods))
-      operations[method] = tidyOperation(operation, known, used)
+      operations[method] = tidyOperation(operation, names)
     tidied[path] = operations
   }
   return {
@@ -122,8 +146,8 @@ export function createDocument(app: Elysia, options: DocumentOptions): Json {
             'A key, which svc key add makes, or the master token: the one given with --token, or the one in the file api_token of the data directory. Not needed on a loopback address while there are no keys, unless --token was given.',
         },
       },
-      schemas: selectReferred(tidied, schemas),
-      examples: Object.fromEntries([...used].map(code => [code, problemExample(code)])),
+      schemas: selectReferred({ tidied, failure }, schemas),
+      responses: { Failure: failure },
     },
   }
 }
@@ -164,12 +188,10 @@ interface Operation extends Json {
   [notesKey]?: RouteNotes
 }
 
-/**
- * Completes an operation: adds errors and examples, and refers to shared schemas. Adds its error codes to
- * `used`.
- */
-function tidyOperation(operation: Operation, known: Map<string, string>, used: Set<ErrorCode>): Json {
+/** Completes an operation: adds failures and examples, and refers to schemas by their names. */
+function tidyOperation(operation: Operation, names: Names): Json {
   const { [notesKey]: notes = { errors: [] }, ...rest } = operation
+  const { known } = names
   const out: Operation = referToShared(rest, known)
   for (const parameter of out.parameters ?? []) {
     const { schema } = parameter
@@ -179,19 +201,38 @@ function tidyOperation(operation: Operation, known: Map<string, string>, used: S
     delete schema.description
   }
   if (notes.requestBody !== undefined) out.requestBody = referToShared(notes.requestBody, known)
-  const responses: Record<string, Holder> = { ...out.responses, ...notes.responses }
   const body = out.requestBody?.content?.[jsonType]
   if (body) Object.assign(body, examplesOf(notes, 'input'))
+  const responses: Record<string, Holder> = { ...out.responses, ...notes.responses }
+  for (const { content } of Object.values(responses)) nameAnswer(content?.[jsonType], out.operationId, names)
   const result = responses['200']?.content?.[jsonType]
   if (result) Object.assign(result, examplesOf(notes, 'output'))
-  for (const code of notes.errors) used.add(code)
-  const byStatus = Map.groupBy(notes.errors, code => errorKindOf(code).status)
-  for (const status of [...byStatus.keys()].sort((a, b) => a - b))
-    responses[status] = createProblemEntry(status, byStatus.get(status) ?? [])
-  out.responses = responses
+  out.responses = { ...responses, default: { $ref: '#/components/responses/Failure' } }
+  const codes = notes.errors.map(code => `\`${code}\``)
+  out.description = `${out.description}\n\nFails with ${codes.join(', ')}.`
   if (notes.open) out.security = []
   return out
 }
+
+/** Schemas that have a name, and the names by their fingerprints. */
+interface Names {
+  readonly known: Map<string, string>
+  readonly schemas: Json
+}
+
+/** An answer without a name of its own gets that of its operation: generators name types by it. */
+function nameAnswer(content: Json | undefined, operationId: unknown, { known, schemas }: Names): void {
+  const { schema } = content ?? {}
+  if (!content || !isObject(schema) || !isObject(schema.properties)) return
+  const print = fingerprintOf(schema)
+  const words = String(operationId).split('_')
+  const name = known.get(print) ?? `${words.map(toCapital).join('')}Result`
+  known.set(print, name)
+  schemas[name] ??= schema
+  content.schema = { $ref: `#/components/schemas/${name}` }
+}
+
+const toCapital = (word: string) => `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`
 
 const jsonType = 'application/json'
 
@@ -204,23 +245,19 @@ function examplesOf(notes: RouteNotes, side: 'input' | 'output'): Json {
   return Object.keys(examples).length > 0 ? { examples } : {}
 }
 
-const headersByStatus: Readonly<Record<number, Json>> = {
-  401: { 'WWW-Authenticate': { description: 'How to authenticate.', schema: { type: 'string' } } },
-  429: { 'Retry-After': { description: 'Seconds, where known.', schema: { type: 'integer' } } },
-}
-
-function createProblemEntry(status: number, codes: readonly ErrorCode[]): Json {
-  const headers = headersByStatus[status]
-  return {
-    description: codes.map(code => `\`${code}\`: ${errorKindOf(code).title}`).join('; '),
-    ...(headers && { headers }),
-    content: {
-      'application/problem+json': {
-        schema: { $ref: '#/components/schemas/Problem' },
-        examples: Object.fromEntries(codes.map(code => [code, { $ref: `#/components/examples/${code}` }])),
-      },
+/** What every operation may answer in place of a result. Its codes are in the description of the operation. */
+const failure: Json = {
+  description: 'The call failed. Decide by `code`; a later version may have more codes.',
+  headers: {
+    'WWW-Authenticate': { description: 'How to authenticate, with 401.', schema: { type: 'string' } },
+    'Retry-After': { description: 'Seconds, where known.', schema: { type: 'integer' } },
+  },
+  content: {
+    'application/problem+json': {
+      schema: { $ref: '#/components/schemas/Problem' },
+      examples: Object.fromEntries(errorCodes.map(code => [code, problemExample(code)])),
     },
-  }
+  },
 }
 
 /** Returns a copy in which each shared schema is replaced by a reference to it. */

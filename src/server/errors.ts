@@ -1,8 +1,8 @@
 /** HTTP error responses: `application/problem+json` (RFC 9457), in one shape for every error. */
 import { type Static, Type } from '@sinclair/typebox'
-import { type ErrorCode, errorKindOf, type SvcError } from '../model/error.ts'
+import { type ErrorCode, errorCodes, errorKindOf, type SvcError } from '../model/error.ts'
 import { adviceOf, type Wording } from '../model/next-step.ts'
-import { optional, text } from '../model/shapes.ts'
+import { oneOf, optional, text } from '../model/shapes.ts'
 
 /** The JSON of every error. */
 export const Problem = Type.Object(
@@ -11,7 +11,7 @@ export const Problem = Type.Object(
     title: Type.String(),
     status: Type.Integer(),
     detail: text('What went wrong this time.'),
-    code: Type.Unsafe<ErrorCode>(text('One of a fixed list of codes: decide by this.')),
+    code: oneOf(errorCodes, 'Decide by this. A later version may have more codes.'),
     hint: optional.text('What to do next.'),
     retry_after: optional(Type.Number({ description: 'Seconds to wait before you repeat the call.' })),
     request_id: optional.text(

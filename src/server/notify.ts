@@ -266,19 +266,16 @@ const documented = {
   params: toElysiaSchema({ type: 'object', required: ['topic'], properties: { topic: text } }),
   response: { 200: toElysiaSchema(Type.Object({ notices: optional(acceptNotices.output) })) },
   detail: {
-    operationId: 'notify',
-    summary: acceptNotices.title,
+    operationId: 'notify_in_any_form',
+    summary: 'Notify a topic as ntfy, Apprise, Alertmanager and others do',
     description:
-      'Takes what clients of ntfy, Apprise, Alertmanager, Grafana, GitHub and Home Assistant send, and any JSON, form, text or file. PUT does the same, and GET with `message` in the query; also `/<topic>`, and `/` with the JSON of ntfy. To a client of ntfy the answer is a message of ntfy. The key is a bearer token, the password of Basic, or in the query (`auth` as in ntfy, or `key`) if it opens nothing but topics.',
+      'Takes what clients of ntfy, Apprise, Alertmanager, Grafana, GitHub and Home Assistant send, and any JSON, form, text or file; programs that know svc rather use `POST /topics/{topic}/notices`. PUT does the same, and GET with `message` in the query; also `/<topic>`, and `/` with the JSON of ntfy. To a client of ntfy the answer is a message of ntfy. The key is a bearer token, the password of Basic, or in the query (`auth` as in ntfy, or `key`) if it opens nothing but topics.',
     tags: ['topics'],
     ...toRouteDetail({
       errors,
       requestBody: {
-        content: {
-          'text/plain': { schema: text },
-          'application/json': { schema: { type: 'object', additionalProperties: true } },
-          'application/octet-stream': { schema: { type: 'string', format: 'binary' } },
-        },
+        // Generators know what to do with one kind of body. The text above names the others.
+        content: { 'text/plain': { schema: text } },
       },
     }),
   },

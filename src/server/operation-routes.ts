@@ -234,17 +234,15 @@ const describeJsonBody = (schema: JsonSchema, { body }: RestShape) => ({
   content: { 'application/json': { schema } },
 })
 
-const bytesSchema = { type: 'string', format: 'binary' }
-
+/** Raw bytes are read, too; generators know what to do with one kind of body. */
 const describeFileBody = (fields: JsonSchema | undefined) => ({
   required: true,
   content: {
-    'application/octet-stream': { schema: bytesSchema },
     'multipart/form-data': {
       schema: {
         type: 'object',
         required: ['file'],
-        properties: { ...fields?.properties, file: bytesSchema },
+        properties: { ...fields?.properties, file: { type: 'string', format: 'binary' } },
       },
     },
   },

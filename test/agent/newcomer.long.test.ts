@@ -48,13 +48,14 @@ test.skipIf(!there)(
       await page.getByRole('button', { name: 'Scan and agree' }).click()
       await until('it is connected', 30_000, () => said.stdout.includes('may talk with it'), output)
       const write = async (text: string) => {
-        await page.getByLabel('Message to the bot').fill(text)
-        await page.keyboard.press('Enter')
+        const field = page.getByLabel('Message to the bot')
+        await field.fill(text)
+        await field.press('Enter')
       }
       await write('Hello')
-      await page.getByText('You said: Hello').waitFor()
+      await page.locator('.bubble', { hasText: 'You said: Hello' }).waitFor()
       await write('help')
-      await page.getByText('These words do more').waitFor()
+      await page.locator('.bubble', { hasText: 'These words do more' }).waitFor()
       await write('picture')
       await page.locator('.bot img').waitFor()
       expect(complaints).toEqual([])

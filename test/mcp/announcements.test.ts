@@ -116,6 +116,7 @@ test('a message does not touch a session of the legacy era that has subscribed t
     isConnected: () => touched.push('connected'),
   }
   const changes: ResourceChanges = {
+    followed: async () => {},
     subscribe(_by, own) {
       listener = own
       return () => {}

@@ -1,10 +1,9 @@
 /** MCP Events by webhook, as SEP-3415 describes them, with a client and a callback that were written from its text alone. */
-import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
 import { owner } from '../../src/model/principal.ts'
 import { eventsReceiver, newSecret } from '../support/events-receiver.ts'
 import { failure } from '../support/failure.ts'
-import { changeIn, withGateway } from '../support/gateway.ts'
+import { changeIn, rowsIn, withGateway } from '../support/gateway.ts'
 import { startDoor } from '../support/mcp-door.ts'
 import { EventsClient, type Json } from '../support/mcp-events.ts'
 
@@ -170,12 +169,11 @@ test('a renewal tries one event at once, also while those of other people arrive
     const [endpoint] = await s.t.gateway.webhooks.list(owner)
     return s.hook.events().length === 1 && endpoint?.failing_since === undefined
   })
-  using store = new Database(`${s.t.dir}/messages.db`, { readonly: true })
-  const waits = () => store.query('SELECT * FROM webhook_lane WHERE retry_at > 0').all()
-  expect(waits()).toHaveLength(1)
+  const waits = () => rowsIn(s.t.dir, 'SELECT * FROM webhook_lane WHERE retry_at > 0')
+  expect(await waits()).toHaveLength(1)
   isUp = true
   await s.subscribe()
-  expect(waits()).toEqual([])
+  expect(await waits()).toEqual([])
   await s.t.until('delivered', () => s.hook.events().length === 2)
 })
 

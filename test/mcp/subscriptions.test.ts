@@ -13,6 +13,7 @@ async function withDoor() {
   const inner = new ResourceChangeNotifier({ gateway: t.gateway, log: silentLog })
   const listening = new Set<object>()
   const changes: ResourceChanges = {
+    followed: by => inner.followed(by),
     subscribe(by, listener) {
       const one = {}
       listening.add(one)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import { errorCodes } from '../../src/model/error.ts'
 import { panelOperations } from '../../src/operations/operations.ts'
 import { problemsOf } from '../../src/operations/parse.ts'
 import { type Tool, tools } from '../../src/operations/tools.ts'
@@ -27,6 +28,29 @@ describe('the OpenAPI document', () => {
     expect(new Set(ids).size).toBe(ids.length)
     expect(ids.length).toBeGreaterThan(30)
     expect(text).not.toContain('x-svc')
+  })
+
+  test('gives generators one failure for all, a name for each answer, and one kind of body', () => {
+    const operations = Object.values<Record<string, Json>>(document.paths).flatMap(methods =>
+      Object.values(methods),
+    )
+    for (const { description, operationId, requestBody, responses } of operations) {
+      expect(responses.default).toEqual({ $ref: '#/components/responses/Failure' })
+      // A range that has no bytes has a header of its own.
+      const { 416: _, ...others } = responses
+      expect(JSON.stringify(others)).not.toContain('problem+json')
+      expect([operationId, description]).toEqual([operationId, expect.stringContaining('Fails with `')])
+      for (const { schema } of Object.values<Json>(responses['200'].content ?? {}))
+        expect([operationId, schema?.properties ?? schema?.items?.properties]).toEqual([
+          operationId,
+          undefined,
+        ])
+      expect(Object.keys(requestBody?.content ?? {}).length).toBeLessThan(2)
+    }
+    const { schemas } = document.components
+    expect(schemas.Problem.properties.code.enum).toEqual([...errorCodes])
+    const bodies = Object.values(schemas).map(schema => JSON.stringify(schema))
+    expect(new Set(bodies).size).toBe(bodies.length)
   })
 
   test('explains each heading, and has something below each', () => {

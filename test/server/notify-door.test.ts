@@ -68,6 +68,23 @@ async function openDoor(options: Parameters<typeof restOf>[1] = {}): Promise<Doo
 const token = 'a-long-enough-token'
 const basic = (pair: string) => `Basic ${Buffer.from(pair).toString('base64')}`
 
+test('a program that knows svc has every field at the route of a topic', async () => {
+  await using door = await openDoor({ token })
+  const notice = { text: '97 %', title: 'Disk', tags: ['disk'], fingerprint: 'disk-a', resolved: true }
+  const send = async (topic: string, key: string, more: object = {}) =>
+    door.send(`/topics/${topic}/notices`, {
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ ...notice, priority: 'urgent', ...more }),
+    })
+  const key = await door.key()
+  expect(await send('home', key)).toMatchObject({ status: 200, body: { id: 'n0', topic: 'home' } })
+  expect(door.gateway.taken).toMatchObject([{ topic: 'home', notice: { ...notice, priority: 'max' } }])
+  expect(await send('work', key)).toMatchObject({ status: 404, body: { code: 'not_found' } })
+  expect(await send('home', await door.key(['read']))).toMatchObject({ status: 403 })
+  expect(await send('home', key, { priority: 'hgih' })).toMatchObject({ status: 422 })
+  expect(door.gateway.taken).toHaveLength(1)
+})
+
 test('a client of ntfy gets the answer of ntfy, at all addresses that it uses', async () => {
   await using door = await openDoor()
   const headers = { Title: 'Backup', Tags: 'ok', Priority: '4' }

@@ -155,6 +155,23 @@ describe('ntfy', () => {
   })
 })
 
+test('JSON with a fingerprint says what is the same, and what is over', async () => {
+  expect(
+    await readOne({ body: { title: 'Disk', text: '97 %', fingerprint: 'disk-a', resolved: true } }),
+  ).toEqual({
+    title: 'Disk',
+    text: '97 %',
+    priority: 'default',
+    fingerprint: 'disk-a',
+    resolved: true,
+  })
+  // Without one it is a field as any other.
+  expect((await readOne({ body: { text: '97 %', resolved: true } })).text).toContain('resolved')
+  expect(await readOne({ body: { text: '97 %', fingerprint: 'disk-a', resolved: 'no' } })).not.toHaveProperty(
+    'resolved',
+  )
+})
+
 test('Apprise: its type is the urgency, and each file is a notice', async () => {
   const body = {
     version: '1.0',

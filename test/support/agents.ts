@@ -69,8 +69,13 @@ export const quiet = {
  * installed.
  *
  * @param bin a command of the package; it must start once
+ * @param beside packages that it needs and does not pin
  */
-export async function installed(spec: string, bin: string): Promise<{ folder: string } | { why: string }> {
+export async function installed(
+  spec: string,
+  bin: string,
+  beside: readonly string[] = [],
+): Promise<{ folder: string } | { why: string }> {
   const folder = join(tmpdir(), 'svc-agents', spec.replace(/[^a-z0-9.-]+/gi, '_'))
   if (existsSync(folder)) return { folder }
   if (!Bun.which('npm')) return { why: 'there is no npm' }
@@ -84,7 +89,7 @@ export async function installed(spec: string, bin: string): Promise<{ folder: st
   )
   try {
     const options = ['--prefix', made, '--prefer-offline', '--no-audit', '--no-fund', '--no-update-notifier']
-    const npm = await ended(['npm', 'install', ...options, spec], {
+    const npm = await ended(['npm', 'install', ...options, spec, ...beside], {
       cwd: made,
       env: { ...env, PATH },
       withinMs: installWithinMs,

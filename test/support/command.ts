@@ -1,12 +1,11 @@
 /** Runs the commands of svc: in the test's process, in their own process, or on a pseudo-terminal. */
-import { Database } from 'bun:sqlite'
-import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { runCli } from '../../src/cli/cli.ts'
 import { type Io, type Output, withoutColours } from '../../src/cli/terminal.ts'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
 import type { StopSignal } from '../../src/platform/process.ts'
 import { type Ended, ended } from './ended.ts'
+import { rowsIn } from './gateway.ts'
 import { type Served, servedAt } from './service.ts'
 import { svcProgram } from './svc-program.ts'
 import { until } from './until.ts'
@@ -281,10 +280,11 @@ async function ready<T>(running: Running, look: () => T | undefined): Promise<T>
 
 /** Waits until a consumer reads from a data directory. @param like its name, or a pattern of SQL for it */
 export const consumerReads = (dir: string, like: string): Promise<true> =>
-  until(`${like} reads`, withinMs, () => {
-    using db = new Database(join(dir, 'messages.db'), { readonly: true })
-    return db.query('SELECT 1 FROM consumer WHERE name LIKE ?').get(like) !== null
-  })
+  until(
+    `${like} reads`,
+    withinMs,
+    async () => (await rowsIn(dir, `SELECT 1 FROM consumer WHERE name LIKE '${like}'`)).length > 0,
+  )
 
 /** Waits until an agent beside a service reads: what came before that is not for it. */
 export const agentReads = (dir: string, name: string): Promise<true> => consumerReads(dir, `agent-${name}`)

@@ -14,7 +14,7 @@ export const sharedOver = <Over extends Gateway>(gateway: Over) => ({
   version: '1.2.3',
   confirmSend: false,
   structured: true,
-  changes: { subscribe: () => () => {} },
+  changes: { subscribe: () => () => {}, followed: async () => {} },
 })
 
 type DoorOptions<Over extends Gateway> = Partial<Omit<McpHttpOptions, 'config'>> & {

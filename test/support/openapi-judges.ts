@@ -22,6 +22,8 @@ export async function redocly(urls: readonly string[]): Promise<unknown[][]> {
     'lint',
     ...urls,
     '--extends=recommended-strict',
+    // One answer, `default`, stands for every failure.
+    '--skip-rule=operation-4xx-response',
     '--format=json',
   ])
   // Redocly prints one object per document.

@@ -29,7 +29,7 @@ const namesOf = {
   attach: 'attach attachment attachments attachment_base64 file_url | a',
   filename: 'filename | file f',
   delay: 'delay | at in',
-  sequence_id: 'sequence-id sequence_id | sid',
+  sequence_id: 'sequence-id sequence_id fingerprint | sid',
   template: 'template | tpl',
 } as const
 export type Field = keyof typeof namesOf

@@ -121,21 +121,31 @@ function readAny(
   const [tags, click] = [findField(sources, 'tags'), findField(sources, 'click')]
   const words = tagsOf(tags?.value)
   const isLink = isWebAddress(textOf(click?.value))
-  const used = new Set([key, words.length > 0 && tags?.key, isLink && click?.key, ...urgency.keys])
+  const sequence = findField(sources, 'sequence_id')
+  const fingerprint = textOf(sequence?.value).trim()
+  const isOver = fingerprint !== '' && sources.json?.resolved === true
+  const used = new Set([
+    key,
+    words.length > 0 && tags?.key,
+    isLink && click?.key,
+    fingerprint !== '' && sequence?.key,
+    isOver && 'resolved',
+    ...urgency.keys,
+  ])
   const { text, title } = readWords(
     sources,
     body,
     key => used.has(key) || (isOfNtfy && unshownOfNtfy.has(key)),
   )
   const isBare = body.json !== undefined && Object.keys(sources.json ?? {}).length === 0 && files.length === 0
-  const sequence = fieldText(sources, 'sequence_id')
   const first = {
     title,
     text: joinLines(text, ...lines) || (isBare ? JSON.stringify(body.json) : ''),
     priority,
     tags: [...words, tag],
     click: textOf(click?.value),
-    ...(sequence && { fingerprint: sequence }),
+    ...(fingerprint && { fingerprint }),
+    ...(isOver && { resolved: true }),
     ...(files[0] && { file: files[0] }),
     ...(unknown !== undefined && { unread: { severity: unknown } }),
   }
