@@ -566,9 +566,11 @@ function followedSessionOf(logins: readonly StoredLogin[]): string {
     return lastBegunOf(logins.filter(isUntold))?.session ?? defaultSessionName
   }
   if (more.length === 0) return pending
-  const names = [pending, ...more].join(', ')
+  const sessions = [pending, ...more]
+  const names = sessions.join(', ')
   throw badArgument('session_name', `expected the session of one of the logins in progress: ${names}`, {
     hint: `Name one of them: ${names}.`,
+    details: { sessions },
   })
 }
 

@@ -81,7 +81,8 @@ async function withSessionNames(error: SvcError, gateway: Gateway, { by }: Call)
     sessions.map(({ name }) => name),
     10,
   )
-  return new SvcError(error.code, `${error.problem}, only ${names}`, error.options)
+  const details = { ...error.details, sessions: sessions.map(({ name }) => name) }
+  return new SvcError(error.code, `${error.problem}, only ${names}`, { ...error.options, details })
 }
 
 /** Returns the headers of an answer, which have only what its caller may see. */

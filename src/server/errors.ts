@@ -21,7 +21,7 @@ export const Problem = Type.Object(
       Type.Unsafe<Record<string, unknown>>({
         type: 'object',
         description:
-          'More facts. For invalid_arguments: `errors`, a list of {field, problem}; `session_name` (too_long, dot, characters, reserved) if a session name is not allowed; `users`, a list of {session, user_id}, if several users have the name. For bad_json: `line` and `column`, or `byte`. For window_closed: `wrote` (before_login) with `session`. For internal: `id`.',
+          'More facts. For invalid_arguments: `errors`, a list of {field, problem}; `session_name` (too_long, dot, characters, reserved) if a session name is not allowed; `users`, a list of {session, user_id}, if several users have the name. For session_not_found: `sessions`, the names of those that the caller may see. For bad_json: `line` and `column`, or `byte`. For window_closed: `wrote` (before_login) with `session`. For internal: `id`.',
       }),
     ),
   },

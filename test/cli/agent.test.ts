@@ -262,6 +262,6 @@ test('a session that is not there is refused with the names of those that are', 
   const place = ['--sandbox', '--sandbox-port', '0', '-d', dir]
   const refused = await svc(['agent', ...place, '--session', 'nope', '--', 'svc', 'echo-agent'], { home })
   expect(refused.status).toBe(1)
-  expect(refused.stderr).toMatch(/nope.*default.*svc login nope/)
+  expect(refused.stderr).toMatch(/"nope".*svc login nope/)
   expect(refused.stdout).toBe('')
 })

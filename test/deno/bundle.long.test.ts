@@ -74,7 +74,7 @@ describe.skipIf(!deno)(`the bundle under ${denoOrNone}`, () => {
     [['setup', 'codex', '--print'], /args = \[ ?"run", "--allow-all", ".*svc\.mjs", "mcp"/],
     [['completion', 'bash'], /complete .*svc/],
     [['sessions', '--sandbox'], /^$/],
-    [['doctor', '-p', '0', '-d', 'none', '--sandbox'], / svc [\d.]+, the script for Deno on Deno /],
+    [['doctor', '-p', '0', '-d', 'none', '--sandbox'], / svc [\d.]+(\+\w+)?, the script for Deno on Deno /],
     [['mcp', '-t', 'stdio', '--sandbox', '--sandbox-port', '0'], /"serverInfo":\{"name":"svc"/],
   ])('svc %p needs nothing beside it', async (args, answer) => {
     const { status, stdout, stderr } = await run(denoRun(file()), ...args)

@@ -69,7 +69,7 @@ test('a wrong argument is named as events have it, and the advice names no tool'
   await using s = await withEvents()
   for (const [params, field] of [
     [{ arguments: { person: 'Nobody' } }, 'person: '],
-    [{ arguments: { account: 'no' } }, 'there is no session'],
+    [{ arguments: { account: 'no' } }, '"no"'],
     [{ cursor: '0' }, 'cursor: '],
   ] as const) {
     const { message } = await failure(s.client.call('events/poll', { name: received, ...params }))

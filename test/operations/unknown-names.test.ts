@@ -49,8 +49,8 @@ describe('an unknown name', () => {
     )
     if (!isSvcError(error)) throw new Error(`it was answered: ${JSON.stringify(error)}`)
     if (key === 'session') {
-      expect(error.code).toBe('session_not_found')
-      expect(error.message).toMatch(/nobody.*\bdefault\b/)
+      expect([error.code, error.details]).toEqual(['session_not_found', { sessions: ['default'] }])
+      expect(error.message).toContain('nobody')
     } else
       expect([error.code, error.details?.errors]).toEqual([
         'invalid_arguments',
