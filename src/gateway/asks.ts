@@ -305,12 +305,12 @@ export class Asks extends RunningPart<AskPorts> {
     return isPlain ? { taken: 'over', over: newest.one } : { taken: 'no' }
   }
 
-  /** Whether a plain choice comes after the end of a question, which is the last thing that the bot sent in the chat. */
+  /** Whether a plain choice comes after the end of a question, which is the last thing that the bot had sent in the chat. */
   async #isPlainlyLate(ask: StoredAsk, option: string | undefined, message: Message): Promise<boolean> {
     const { answer, code, sent_at = message.timestamp, session, user_id } = ask
     const isOther = option !== undefined && option !== answer && message.timestamp > sent_at
     if (!isOther || !isLate(ask, message)) return false
-    const sent = { session, user_id, direction: 'sent', limit: 1, offset: 0 } as const
+    const sent = { session, user_id, direction: 'sent', before: message.id, limit: 1, offset: 0 } as const
     const { messages } = await this.ports.history.page(sent)
     return shownIn(messages[0]?.text) === code
   }

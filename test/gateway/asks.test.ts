@@ -505,6 +505,13 @@ describe('where nobody waits', () => {
       } else await t.pass(5000)
       await hear(t, said, 4000)
       if (isTold) await t.soon('it is told', async () => (await saidSince(t, 1)).length > 0)
+      // An agent that looks at it after that gets no prompt.
+      const { messages } = await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
+      expect([first, said, await t.gateway.asks.takes(messages[0]!)]).toEqual([
+        first,
+        said,
+        isTold ? 'over' : 'no',
+      ])
       expect([first, said, (await saidSince(t, 1)).length]).toEqual([first, said, isTold ? 1 : 0])
     }
   })
