@@ -3,7 +3,7 @@ import { withoutUnseen } from '../model/seen.ts'
 import type { Priority } from '../model/topic.ts'
 import { topicLetter } from '../model/topic-name.ts'
 import { cutMiddle } from '../platform/format.ts'
-import { sumNames } from '../storage/rules/notices.ts'
+import { cut, sumNames } from '../storage/rules/notices.ts'
 import type { MissedNotices, NameCounts } from '../storage/topics.ts'
 
 export interface BulletinLine {
@@ -105,32 +105,33 @@ export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: 
   ].join('\n')
 }
 
-const headOf = (line: BulletinLine, words: typeof english): string => {
-  const { count, name, priority, resolved, title, topic, wasSent } = line
+/** Says what a notice is. @param name how it is called; '' if what follows begins with that */
+const headOf = (line: BulletinLine, words: typeof english, name: string): string => {
+  const { count, priority, resolved, topic, wasSent } = line
   const signs = [resolved ? '✓' : urgencySigns[priority], ...emojisOf(line)].filter(Boolean)
   const state = [
     ...(resolved ? [words.resolved] : wasSent ? [words.again] : []),
     ...(count > 1 ? [`×${count}`] : []),
   ].join(' ')
-  const said = [...signs, (title?.trim() || name).replace(/\s+/g, ' ')].join(' ')
-  return `[${topic}] ${said}${state && ` (${state})`}`
+  return [`[${topic}]`, ...signs, name, state && `(${state})`].filter(Boolean).join(' ')
 }
 
 /** Formats the only notice of a bulletin, with everything that it says. @param room bytes */
 function formatOnly(line: BulletinLine, words: typeof english, room: number): string {
   const { click, emojis = {}, lostFile, tags = [], wasSent } = line
   const labels = tags.filter(tag => !Object.hasOwn(emojis, tag))
-  const head = headOf(line, words)
+  const { body: all, head: name } = wasSent ? { body: '', head: titleOf(line) } : partsOf(line)
+  const head = headOf(line, words, name)
   const end = [
     ...(labels.length > 0 ? [labels.map(tag => `#${tag}`).join(' ')] : []),
     ...(click === undefined ? [] : [click]),
     ...listFile(lostFile, words),
   ]
-  const plain = bodyOf(line).replace(/^.+$/gm, one =>
+  const plain = all.replace(/^.+$/gm, one =>
     headLike.test(withoutUnseen(one.normalize('NFKC'))) ? `· ${one}` : one,
   )
   const body = cutMiddle(plain, room - bytesOf([head, ...end].join('\n')) - 10)
-  return [head, ...(body === '' || wasSent ? [] : [body]), ...end].join('\n')
+  return [`${head}${body && `${name ? '\n' : ' '}${body}`}`, ...end].join('\n')
 }
 
 /** The beginning of a line that looks like one of svc's, whatever signs and blanks stand before it. */
@@ -149,9 +150,10 @@ function shorten(lines: readonly BulletinLine[], words: typeof english) {
   let left = longestLines
   for (const line of lines) {
     const { click, lostFile, name, time } = line
-    const body = excerptOf(bodyOf(line))
+    const { body, head } = partsOf(line)
+    const said = excerptOf(body)
     const shape = [
-      `${time} ${headOf(line, words)}${body && `: ${body}`}`,
+      `${time} ${headOf(line, words, head)}${said && `${head && ':'} ${said}`}`,
       ...(click === undefined ? [] : [click]),
       ...listFile(lostFile, words),
     ].join('\n')
@@ -162,18 +164,24 @@ function shorten(lines: readonly BulletinLine[], words: typeof english) {
   return { shown, counted }
 }
 
-/** Returns what the head does not say: without a title, that is the first line of the text. */
-function bodyOf({ name, text, title }: BulletinLine): string {
-  const all = text.trim()
-  const [first = ''] = all.split('\n', 1)
-  const isHead = !title?.trim() && first.replace(/\s+/g, ' ') === name
-  return isHead ? all.slice(first.length).trim() : all
+const titleOf = ({ name, title }: BulletinLine): string => (title?.trim() || name).replace(/\s+/g, ' ')
+
+/**
+ * Returns the head of a notice, and what that does not say. Without a title the first line of the text is the head; if it is
+ * longer than a name, the head is ''.
+ */
+function partsOf(line: BulletinLine): { readonly head: string; readonly body: string } {
+  const head = titleOf(line)
+  const body = line.text.trim()
+  const [first = ''] = body.split('\n', 1)
+  const said = first.replace(/\s+/g, ' ')
+  if (line.title?.trim()) return { head, body }
+  if (said === head) return { head, body: body.slice(first.length).trim() }
+  return { head: head.endsWith('…') && said.startsWith(head.slice(0, -1)) ? '' : head, body }
 }
 
 const excerptOf = (text: string): string =>
   cutMiddle(text.trim().replace(/\s*[\n\r\u0085\u2028\u2029]\s*/g, ' · '), longestExcerpt)
-const cut = (text: string, most: number): string =>
-  text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text
 
 /** Lists names with their counts, the most frequent first. */
 function listed(counts: NameCounts, form: (names: string) => string, words: typeof english): string[] {

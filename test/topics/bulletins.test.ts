@@ -185,6 +185,17 @@ test('a text without a title is said once: its first line is the head', async ()
   await s.pass(60)
   expect(s.text().match(/bell/g)).toHaveLength(1)
   expect(s.text()).toMatch(/rings/)
+  const long = `Jellyfin is down: ${'no answer, '.repeat(9)}and so on`
+  for (const wait of [60, 300]) {
+    await s.say(
+      { text: `${long} ${wait}`, priority: 'high' },
+      ...(wait === 300 ? [{ text: 'another one' }] : []),
+    )
+    await s.pass(wait)
+    const last = s.sent.at(-1)?.text
+    expect(last?.match(/Jellyfin/g)).toHaveLength(1)
+    expect(last).toContain('and so on')
+  }
 })
 
 test('a name that every object has is counted as any other', async () => {

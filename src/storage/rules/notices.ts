@@ -30,7 +30,7 @@ export interface NoticeRow {
 }
 
 const [longestTitle, longestName] = [250, 60]
-const cut = (text: string, most: number): string =>
+export const cut = (text: string, most: number): string =>
   text.length > most ? `${text.slice(0, most - 1).toWellFormed()}…` : text.toWellFormed()
 
 /** Identifies what is the same. The first letter says whether the sender chose it. What says nothing is never the same again. */
