@@ -50,6 +50,8 @@ const door = '/notify'
 const ownSegments = new Set(firstSegments)
 /** The words of ntfy for a GET that sends. */
 const sendingWords = new Set(['publish', 'send', 'trigger'])
+/** Clients of Gotify add it to the address of their server. @see https://gotify.net/docs/pushmsg */
+const gotifyWord = 'message'
 
 /** Whether a path is one of this door. */
 export const isNoticePath = (path: string): boolean => path === door || path.startsWith(`${door}/`)
@@ -84,8 +86,8 @@ export function takeNtfyAddress(request: Request): void {
 }
 
 /**
- * Returns who sends to a topic. The key is a bearer token, the password of Basic, or in the address: `auth`, which is
- * ntfy's, or `key`. Any caller, if the request is signed instead: then the signature is still to be checked.
+ * Returns who sends to a topic. The key is a bearer token, the password of Basic, in the header of Gotify, or in the address:
+ * `auth`, which is ntfy's, or `key`. Any caller, if the request is signed instead: then the signature is still to be checked.
  */
 export async function identifySender(
   guard: Pick<Guard, 'identify' | 'hostDenialOf' | 'pageDenialOf'>,
@@ -97,7 +99,8 @@ export async function identifySender(
   const { auth, authorization = auth, key } = queryOf(request)
   const inAddress = key ?? (authorization && tokenIn(Buffer.from(authorization, 'base64url').toString()))
   const header = authorizationOf(request)
-  const token = inAddress ?? (header === undefined ? undefined : tokenIn(header))
+  const ofGotify = request.headers.get('x-gotify-key') ?? undefined
+  const token = inAddress ?? (header === undefined ? ofGotify : tokenIn(header))
   if (token === undefined && signatureOf(request) !== undefined)
     return guard.hostDenialOf(request, false) ?? anyCaller
   const by = await guard.identify(request, false, address, token)
@@ -187,7 +190,7 @@ async function answerSender(
   const call = new HttpCall(request, context)
   try {
     const isWord = sendingWords.has(last)
-    const query: Query = { ...(last && !isWord && { sid: last }), ...queryOf(request) }
+    const query: Query = { ...(last && !isWord && last !== gotifyWord && { sid: last }), ...queryOf(request) }
     if (isHead(request)) throw new SvcError('method_not_allowed', 'HEAD sends nothing')
     if (request.method === 'GET' && `/${named}/${last}` === accountPath && !isSaid(query))
       return new Response(JSON.stringify(ntfyAccount), jsonAnswer)
@@ -273,6 +276,12 @@ const documented = {
     tags: ['topics'],
     ...toRouteDetail({
       errors,
+      responses: {
+        400: {
+          description: '`invalid_arguments`: a priority that nobody knows, as ntfy answers it',
+          content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+        },
+      },
       requestBody: {
         // Generators know what to do with one kind of body. The text above names the others.
         content: { 'text/plain': { schema: text } },

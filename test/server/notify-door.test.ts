@@ -129,6 +129,25 @@ test('a client of ntfy gets the answer of ntfy, at all addresses that it uses', 
   expect(door.gateway.taken.slice(-2)).toMatchObject(Array(2).fill({ notice: { fingerprint: 'download-1' } }))
 })
 
+test('a priority that nobody knows is answered as by ntfy, and the document says so', async () => {
+  await using door = await openDoor()
+  const { body, status } = await door.send('/notify/home', { headers: { Priority: 'blah' } })
+  expect([status, body.code]).toEqual([400, 'invalid_arguments'])
+  const document = await (await fetch(`${door.rest.url}/openapi.json`)).json()
+  expect(document.paths['/notify/{topic}'].post.responses['400'].description).toContain('invalid_arguments')
+})
+
+test('a client of Gotify adds its word to the address: that is no sequence, and its header has the key', async () => {
+  await using door = await openDoor({ token })
+  const headers = { 'X-Gotify-Key': await door.key() }
+  for (const path of ['/notify/home/message', '/home/message'])
+    expect([path, (await door.send(path, { headers })).status]).toEqual([path, 200])
+  expect(door.gateway.taken.map(({ notice }) => notice.fingerprint)).toEqual([undefined, undefined])
+  const wrong = { headers: { 'X-Gotify-Key': 'wrong' } }
+  expect((await door.send('/notify/home/message', wrong)).status).toBe(401)
+  expect((await fetch(`${door.rest.url}/me`, { headers })).status).toBe(401)
+})
+
 test('a name of any script is an address, also as others write its letters', async () => {
   await using door = await openDoor()
   for (const path of ['/notify/%E5%AE%B6', '/%E5%AE%B6', '/家', '/notify/家'])
