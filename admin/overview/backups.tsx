@@ -3,7 +3,6 @@ import { type Answer, call } from '../api.ts'
 import { bytes, gap, isolated, t } from '../i18n.ts'
 import { ago, every, whole } from '../times.ts'
 import { CopyButton } from '../ui/copy.tsx'
-import { Middle } from '../ui/marks.tsx'
 import { tell, tellBegun, tellError } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 import type { Matter } from './row.tsx'
@@ -32,9 +31,7 @@ export function Backups({ status: { folder, every_ms, keep, newest }, onChange }
               ? t('backups.newest', { when: ago(newest.created_at), size: bytes(newest.size) })
               : t('backups.none')}
           </p>
-          <p class="soft small">
-            <Middle text={newest?.path ?? folder ?? ''} end={28} />
-          </p>
+          <p class="soft small path">{newest?.path ?? folder ?? ''}</p>
           {plan && <p class="soft small">{plan}</p>}
         </div>
         <CopyButton text={newest?.path ?? folder ?? ''} what={t('backups.file')} />

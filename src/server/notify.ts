@@ -276,12 +276,6 @@ const documented = {
     tags: ['topics'],
     ...toRouteDetail({
       errors,
-      responses: {
-        400: {
-          description: '`invalid_arguments`: a priority that nobody knows, as ntfy answers it',
-          content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
-        },
-      },
       requestBody: {
         // Generators know what to do with one kind of body. The text above names the others.
         content: { 'text/plain': { schema: text } },

@@ -129,12 +129,10 @@ test('a client of ntfy gets the answer of ntfy, at all addresses that it uses', 
   expect(door.gateway.taken.slice(-2)).toMatchObject(Array(2).fill({ notice: { fingerprint: 'download-1' } }))
 })
 
-test('a priority that nobody knows is answered as by ntfy, and the document says so', async () => {
+test('a priority that nobody knows is answered as by ntfy', async () => {
   await using door = await openDoor()
   const { body, status } = await door.send('/notify/home', { headers: { Priority: 'blah' } })
   expect([status, body.code]).toEqual([400, 'invalid_arguments'])
-  const document = await (await fetch(`${door.rest.url}/openapi.json`)).json()
-  expect(document.paths['/notify/{topic}'].post.responses['400'].description).toContain('invalid_arguments')
 })
 
 test('a client of Gotify adds its word to the address: that is no sequence, and its header has the key', async () => {
