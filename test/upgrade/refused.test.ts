@@ -6,6 +6,7 @@ import { cp, mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import { isSvcError, Svc } from '../../src/index.ts'
+import { unreleasedForms } from '../../src/storage/unreleased.ts'
 import { fingerprint, weiLinkSession } from '../migrate/profile.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile, folderOfTest } from '../support/folder.ts'
@@ -45,8 +46,8 @@ const forms = [
   },
   {
     by: 'a version before the first release',
-    form: 31,
-    refusal: 'messages.db was written by a version of svc before the first release (form 31)',
+    form: unreleasedForms,
+    refusal: `messages.db was written by a version of svc before the first release (form ${unreleasedForms})`,
   },
 ]
 const newer = forms[0]!

@@ -7,6 +7,7 @@ import { createLog, silentLog } from '../../../src/platform/log.ts'
 import { PgInspection } from '../../../src/storage/postgres/inspection.ts'
 import { openPgStorage, type PgStorage } from '../../../src/storage/postgres/open.ts'
 import { formAfter, steps } from '../../../src/storage/postgres/schema.ts'
+import { unreleasedForms } from '../../../src/storage/unreleased.ts'
 import { newDatabase, secret } from '../../support/databases.ts'
 import { failure } from '../../support/failure.ts'
 import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
@@ -46,13 +47,13 @@ describe.skipIf(!isPostgresThere())('versions on one database', () => {
     await (await open(url)).close()
     const server = await sharedPostgres()
     const name = new URL(url).pathname.slice(1)
-    await server.psql('UPDATE svc.meta SET form = 1, min_reader = 1', name)
+    await server.psql(`UPDATE svc.meta SET form = ${unreleasedForms}, min_reader = 1`, name)
     const refused = { code: 'store_unavailable', hint: expect.stringContaining('svc store aside') }
     expect(await failure(open(url))).toMatchObject(refused)
     const snapshot = openPgSnapshot({ url, secret, clock: systemClock, log: silentLog })
     expect(await failure(snapshot)).toMatchObject(refused)
-    expect(await new PgInspection(url).readStoreStats()).toMatchObject({ form: 1, messages: 0 })
-    expect(await server.psql('SELECT form, min_reader FROM svc.meta', name)).toBe('1|1')
+    expect(await new PgInspection(url).readStoreStats()).toMatchObject({ form: unreleasedForms, messages: 0 })
+    expect(await server.psql('SELECT form, min_reader FROM svc.meta', name)).toBe(`${unreleasedForms}|1`)
   })
 
   test('an update under load, then the end of the older version', async () => {
