@@ -54,8 +54,8 @@ test('it is known what repeats', () => {
   expect(samples.map(([, code]) => countRepeated(code))).toEqual(samples.map(([count]) => count))
 })
 
-/** These rooms are no service: a command prints its error, an agent tells its owner, and the sandbox is for tests. */
-const otherPrograms = /^(agent|cli|doctor|migrate|sandbox|service)\//
+/** These rooms are no service: a command prints its error, and the sandbox is for tests. */
+const otherPrograms = /^(cli|doctor|migrate|sandbox|service)\//
 
 /** Why work that is repeated is not registered, and how often a file does it. */
 const exceptions: Readonly<Record<string, Readonly<Record<string, number>>>> = {
@@ -80,6 +80,19 @@ const exceptions: Readonly<Record<string, Readonly<Record<string, number>>>> = {
     'storage/postgres/people.ts': 1,
     'storage/postgres/rotate.ts': 1,
     'storage/sqlite/inspection.ts': 1,
+  },
+  'a wait of one turn of an agent, which its conversation tries again': {
+    'agent/asking.ts': 1,
+    'agent/burst.ts': 1,
+    'agent/delivery.ts': 1,
+    'agent/notices.ts': 1,
+    'agent/turn.ts': 2,
+  },
+  'a conversation that fails is named by the task of its agent': {
+    'agent/conversation.ts': 1,
+  },
+  'an agent that waits for its name ends the program if that fails': {
+    'agent/agent.ts': 1,
   },
   'one open connection or stream, whose client notices': {
     'mcp/events.ts': 1,
@@ -134,4 +147,15 @@ test('work that is repeated in the background is registered, or it is said why n
     })
   expect(found.length).toBeGreaterThan(20)
   expect(Object.fromEntries(found)).toEqual(Object.assign({}, ...Object.values(exceptions)))
+})
+
+test('a command that runs until a signal, on a data directory, notes which of its tasks fail', () => {
+  const texts = readdirSync(join(src, 'cli')).map(path =>
+    path.endsWith('.ts') ? readFileSync(join(src, 'cli', path), 'utf8') : '',
+  )
+  const lasting = texts.filter(
+    text => text.includes('waitForStop(') && /openGateway\(|Svc\.open\(/.test(text),
+  )
+  expect(lasting.length).toBe(2)
+  for (const text of lasting) expect(text).toContain('noteFailingTasks(')
 })

@@ -13,6 +13,7 @@ import {
 import { consumerOf } from '../model/agent.ts'
 import { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
+import type { Repetition } from '../platform/tasks.ts'
 import { Approvals } from './approvals.ts'
 import type { Backend, PermissionRequest } from './backend.ts'
 import type { AgentConfig } from './config.ts'
@@ -163,7 +164,7 @@ class Agent {
     } finally {
       unlink()
       this.#over.abort()
-      await Promise.all([looking, ...[...this.#conversations.values()].map(one => one.close())])
+      await Promise.all([looking.done, ...[...this.#conversations.values()].map(one => one.close())])
       await this.#work
         .releaseAgent(name)
         .catch(error => log.warn('agent not given up; its claim ends by itself', { error }))
@@ -216,12 +217,18 @@ class Agent {
     return (await this.#svc.agents.turns({ ...key, limit: 1 })).length > 0
   }
 
-  /** Keeps the claim, and looks for turns that nobody works on. */
-  async #lookForWork(signal: AbortSignal): Promise<void> {
-    const { clock, log } = this.#ports
+  /** Keeps the claim, and looks for turns that nobody works on, and for those that cannot be finished. */
+  #lookForWork(signal: AbortSignal): Repetition {
+    const { clock, log, tasks } = this.#ports
     const { name } = this.#config
-    for (let renewAt = 0; !signal.aborted; await clock.sleep(lookEveryMs, signal)) {
-      try {
+    const failure = 'turns of an agent cannot be worked on'
+    let renewAt = 0
+    return tasks.repeat(
+      { name: `agent:${name}`, everyMs: lookEveryMs, failure, log, signal },
+      async setAside => {
+        this.#forgetIdle()
+        for (const { error, key } of this.#conversations.values())
+          if (error !== undefined) setAside({ row: key.session, error })
         if (clock.monotonic() >= renewAt) {
           if (!(await this.#work.claimAgent(name))) return this.#over.abort()
           await this.#work.renew()
@@ -229,11 +236,8 @@ class Agent {
           renewAt = clock.monotonic() + renewEveryMs
         }
         for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
-      } catch (error) {
-        if (!signal.aborted) log.warn('turns of an agent cannot be read', { error })
-      }
-      this.#forgetIdle()
-    }
+      },
+    )
   }
 
   /** Gives up the conversations in which nothing is left to do. */

@@ -35,8 +35,8 @@ export class UserConversation {
   /** Turns that the user stopped before they began. */
   readonly #dropped = new Set<number>()
   #working: Promise<void> | undefined
-  /** Whether to look for turns (again). */
-  #isWanted = false
+  /** Whether to look for turns (again), and why the last one was not finished. */
+  #next: { isWanted: boolean; error?: unknown } = { isWanted: false }
 
   constructor(key: ConversationKey, ports: TurnPorts) {
     const { clock, config } = ports
@@ -44,6 +44,11 @@ export class UserConversation {
     this.#ports = ports
     this.#runner = new TurnRunner(ports)
     this.#burst = new Burst(clock, config.gatherMs, () => this.#do(() => this.#storeBurst()))
+  }
+
+  /** Why its turn was not finished. It is tried again. */
+  get error(): unknown {
+    return this.#next.error
   }
 
   /** Whether it can be forgotten. */
@@ -62,7 +67,7 @@ export class UserConversation {
 
   /** Works on open turns until there are none. */
   run(): void {
-    this.#isWanted = true
+    this.#next.isWanted = true
     this.#working ??= this.#work()
   }
 
@@ -210,14 +215,14 @@ export class UserConversation {
 
   async #work(): Promise<void> {
     const { clock, log, over } = this.#ports
-    while (this.#isWanted && !over.aborted) {
-      this.#isWanted = false
+    while (this.#next.isWanted && !over.aborted) {
+      this.#next.isWanted = false
       try {
-        this.#isWanted = await this.#runNext()
+        this.#next = { isWanted: await this.#runNext() }
       } catch (error) {
         if (over.aborted || error instanceof ClaimLost) break
+        this.#next = { isWanted: true, error }
         log.warn('turn of an agent not finished; it is tried again', { ...this.key, error })
-        this.#isWanted = true
         await clock.sleep(retryMs, over)
       }
     }

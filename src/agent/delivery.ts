@@ -18,6 +18,7 @@ import { keptAnswers, mayUse } from '../model/answers.ts'
 import { keyKnownMs } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import type { Tasks } from '../platform/tasks.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
 import { PaceSlots, type SlotPorts } from './slots.ts'
@@ -57,6 +58,8 @@ type Recipient = Pick<StoredTurn, 'session' | 'user_id'>
 export interface AgentBase {
   readonly clock: Clock
   readonly log: Log
+  /** Where the work is registered that the process repeats for its agents. */
+  readonly tasks: Tasks
   /** Folder of the working folders of all agents. */
   readonly folders: string
   /** The pace of sending; absent: off. */
@@ -71,7 +74,7 @@ export function createDelivery(
   svc: Svc,
   work: AgentWork,
   config: AgentConfig,
-  { agents = [config], clock, folders, log, names, pace }: AgentBase,
+  { agents = [config], clock, folders, log, names, pace }: Omit<AgentBase, 'tasks'>,
   more: Pick<DeliveryPorts, 'approvals' | 'over'> = {},
 ): { delivery: AnswerDelivery; people: Talkers } {
   const people = new Talkers({ svc, config, agents, clock, names })

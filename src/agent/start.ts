@@ -79,7 +79,7 @@ export async function startAgent(
   svc: Svc,
   backend: Backend,
   config: AgentConfig,
-  { agents, clock, dataFolder, folders, log, pace }: StartPorts,
+  { agents, clock, dataFolder, folders, log, pace, tasks }: StartPorts,
   closing: AbortSignal,
 ): Promise<void> {
   const work = await svc.workAsAgent()
@@ -96,6 +96,7 @@ export async function startAgent(
     folders,
     dataFolder,
     log,
+    tasks,
     ...(pace && { pace }),
     ask: questions.ask.bind(questions),
     takeAnswer: questions.takeAnswer.bind(questions),

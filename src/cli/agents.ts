@@ -24,8 +24,10 @@ import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import { Tasks } from '../platform/tasks.ts'
 import { askPerson } from './ask.ts'
 import { type Command, keyedConfig, wordingOf } from './command.ts'
+import { noteAddress, noteFailingTasks } from './listening.ts'
 import { createLoginPrinter, followLogin, toLoginError } from './login.ts'
 import { commandAddress, createAsk, openForCommand } from './open.ts'
 import { createLinePrinter } from './print.ts'
@@ -45,7 +47,9 @@ export async function runAgents(command: Command): Promise<void> {
   void waitForStop(io).then(signal => closing.abort(new SvcError('shutting_down', `stopped by ${signal}`)))
   const log = await serverLog(config, command)
   const { basePath: dataFolder, pace } = config
-  const ports = { agents, clock: systemClock, dataFolder, folders: localFilesOf(dataFolder).agents, pace }
+  const tasks = new Tasks(systemClock)
+  const { agents: folders } = localFilesOf(dataFolder)
+  const ports = { agents, clock: systemClock, dataFolder, folders, pace, tasks }
   const started = await Promise.all(
     agents.map(async agent => {
       const own = { ...ports, log: log.child(agent.name) }
@@ -60,7 +64,9 @@ export async function runAgents(command: Command): Promise<void> {
   try {
     await logIn(agents, { config, command, sandbox, signal: closing.signal })
     if (closing.signal.aborted) return
-    const svc = stack.use(await openLibrary(config, log, sandbox))
+    const svc = stack.use(await openLibrary(config, { log, sandbox, tasks }))
+    noteFailingTasks(dataFolder, tasks, log, closing.signal)
+    stack.defer(() => noteAddress(dataFolder))
     await printAgents(agents, svc, { config, io, phoneUrl: sandbox && `${sandbox.url}/phone` })
     const running = started.flatMap(({ agent, backend, ports }) => [
       startAgent(svc, backend, agent, ports, closing.signal),
@@ -220,8 +226,11 @@ async function logIn(
   }
 }
 
-const openLibrary = (config: Config, log: Log, sandbox: { url: string } | undefined): Promise<Svc> =>
-  Svc.open({
+const openLibrary = (
+  config: Config,
+  { log, sandbox, tasks }: { log: Log; sandbox: { url: string } | undefined; tasks: Tasks },
+): Promise<Svc> => {
+  const options = {
     basePath: config.basePath,
     ...(config.storeUrl === undefined ? { store: true } : { storeUrl: config.storeUrl }),
     mediaRoot: config.mediaRoot,
@@ -234,7 +243,9 @@ const openLibrary = (config: Config, log: Log, sandbox: { url: string } | undefi
     ...(config.secretKey !== undefined && { secretKey: config.secretKey }),
     ...(sandbox ? { sandboxUrl: sandbox.url } : { upstreamUrl: config.upstreamUrl, cdnUrl: config.cdnUrl }),
     log,
-  })
+  }
+  return Svc.open(options, { tasks })
+}
 
 /** Writes a pace as options do. */
 function formatPace(pace: Pace | 'off'): string {

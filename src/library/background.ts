@@ -6,6 +6,7 @@ import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals } from '../platform/process.ts'
 import { linkSignals } from '../platform/signals.ts'
+import type { Tasks } from '../platform/tasks.ts'
 import { type Calls, closedError } from './calls.ts'
 import { type HandlerPorts, MessageHandlers } from './handlers.ts'
 import { type RecvInput, verbs } from './verbs.ts'
@@ -13,9 +14,10 @@ import { type RecvInput, verbs } from './verbs.ts'
 /** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
 const defaultGraceMs = 2000
 
-/** Clock and grace period of a program. Only tests set them. */
+/** Clock and grace period of a program, which only tests set, and where `svc agent` hears of tasks that fail. */
 export interface Timing {
   readonly clock?: Clock
+  readonly tasks?: Tasks
   readonly graceMs?: number
 }
 

@@ -5,6 +5,7 @@ import type { TurnResult } from '../../src/agent/backend.ts'
 import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
 import { startAgent } from '../../src/agent/start.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { svc } from '../support/command.ts'
 import { withLibrary } from '../support/library.ts'
 import { PlayedBackend, textOf } from './support.ts'
@@ -30,7 +31,15 @@ async function withApprovals(config: Partial<AgentConfig>, sessions = ['work'], 
   const start = async () => {
     const stop = new AbortController()
     const answer = ({ text }: { text: string }): TurnResult => ({ text: `You said: ${text}` })
-    const ports = { agents: [agent], clock, log: silentLog, dataFolder: dir, folders: join(dir, 'folders') }
+    const folders = join(dir, 'folders')
+    const ports = {
+      agents: [agent],
+      clock,
+      log: silentLog,
+      dataFolder: dir,
+      folders,
+      tasks: new Tasks(clock),
+    }
     const ended = startAgent(svc, new PlayedBackend(answer), agent, ports, stop.signal)
     return async () => {
       stop.abort()

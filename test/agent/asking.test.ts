@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
 import { createBackend, startAgent } from '../../src/agent/start.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { withAgents } from './support.ts'
 
 const program = [process.execPath, resolve(import.meta.dir, '../support/acp-agent.ts')]
@@ -23,7 +24,15 @@ async function withAcp() {
   }
   const start = async () => {
     const stop = new AbortController()
-    const ports = { clock, log: silentLog, dataFolder: dir, folders: join(dir, 'folders'), agents: [config] }
+    const folders = join(dir, 'folders')
+    const ports = {
+      agents: [config],
+      clock,
+      log: silentLog,
+      dataFolder: dir,
+      folders,
+      tasks: new Tasks(clock),
+    }
     const backend = await createBackend(config, ports)
     const ended = startAgent(svc, backend, config, ports, stop.signal)
     await library.until('the agent reads', () => agents.count("consumer WHERE name = 'agent-agent'") > 0)

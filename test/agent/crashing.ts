@@ -8,6 +8,7 @@ import { defaultAgent } from '../../src/agent/config.ts'
 import { Svc, type SvcPart } from '../../src/index.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { createLog } from '../../src/platform/log.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { bitsPerMessage, type CrashPlan } from './crash-plan.ts'
 
 const plan: CrashPlan = JSON.parse(process.argv[2]!)
@@ -78,6 +79,7 @@ await runAgent(
   { ...defaultAgent, gatherMs: 10, ...plan.settings, backend: { kind: 'command', command: [] } },
   {
     clock: systemClock,
+    tasks: new Tasks(systemClock),
     log,
     folders: plan.folders,
     dataFolder: plan.folders,

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { defaultAgent } from '../../src/agent/config.ts'
 import { startAgent } from '../../src/agent/start.ts'
 import { silentLog } from '../../src/platform/log.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import { withLibrary } from '../support/library.ts'
 import { PlayedBackend, textOf, withAgents } from './support.ts'
 
@@ -57,7 +58,15 @@ for (const operator of [undefined, 'owner'])
     }
     const backend = new PlayedBackend(({ text }) => `You said: ${text}`)
     const stop = new AbortController()
-    const ports = { agents: [agent], clock, log: silentLog, dataFolder: dir, folders: join(dir, 'folders') }
+    const folders = join(dir, 'folders')
+    const ports = {
+      agents: [agent],
+      clock,
+      log: silentLog,
+      dataFolder: dir,
+      folders,
+      tasks: new Tasks(clock),
+    }
     const running = startAgent(svc, backend, agent, ports, stop.signal)
     try {
       const say = (text: string, { user_id, bot_id }: typeof work & {}) =>

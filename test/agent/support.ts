@@ -6,6 +6,7 @@ import type { Backend, Prompt, TurnContext, TurnResult } from '../../src/agent/b
 import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
 import type { AgentTurn, Svc, SvcOptions } from '../../src/index.ts'
 import { createLog } from '../../src/platform/log.ts'
+import { Tasks } from '../../src/platform/tasks.ts'
 import type { MessageView } from '../../src/sandbox/phone-view.ts'
 import { type TestLibrary, withLibrary } from '../support/library.ts'
 import { until } from '../support/until.ts'
@@ -129,6 +130,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
         settings,
         {
           clock,
+          tasks: new Tasks(clock),
           log: createLog('DEBUG', line => void library.lines.push(line)),
           folders,
           dataFolder: dir,
