@@ -70,6 +70,51 @@ describe('SIGTERM', () => {
     expect(messages.map(({ status, text }: Json) => [status, text])).toEqual([['unknown', 'lost?']])
   })
 
+  test.each(['held', 'hang'])(
+    'while callers and a poll wait (%s): callers hear something, and what comes then is stored, once and in order',
+    async how => {
+      const dir = folderOfTest()
+      await using sandbox = await withSandbox({ dir: join(dir, 'sandbox') })
+      const service = await startService({ dir })
+      await logIn(service)
+      const isAsked = () => sandbox.world.core.stats.requests.getupdates ?? 0
+      const before = how === 'hang' ? isAsked() : 0
+      if (how === 'hang') {
+        await sandbox.fail('getupdates', 'hang', { times: 0 })
+        // It ends the poll that is held.
+        await sandbox.say('first')
+        expect((await service.call('recv', { timeout: 50 })).body).toHaveLength(1)
+      }
+      await until('a poll waits', 30_000, () => isAsked() > before)
+      const waiting = [1, 2].map(() => service.call('recv', { timeout: 50 }))
+      const stream = await fetch(`${service.url}/events`)
+      await busy(service)
+      const texts = Array.from({ length: 20 }, (_, nth) => `said ${nth}`)
+      const [{ code, tookMs }] = await Promise.all([
+        terminate(service),
+        (async () => {
+          for (const text of texts) await sandbox.say(text)
+        })(),
+      ])
+      for (const { status, body } of await Promise.all(waiting))
+        expect([status, Array.isArray(body)]).toEqual([200, true])
+      expect(await stream.text()).toBeString()
+      expect(code).toBe(0)
+      expect(tookMs).toBeLessThan(exitWithinMs)
+
+      await sandbox.mend()
+      await using again = await startService({ dir })
+      const all = how === 'hang' ? ['first', ...texts] : texts
+      const stored = async () => {
+        const { messages } = (await again.call('history', { limit: 100 })).body
+        return messages.map(({ text }: Json) => text).toReversed()
+      }
+      await until('all are there', 30_000, async () => (await stored()).length >= all.length)
+      expect(await stored()).toEqual(all)
+    },
+    60_000,
+  )
+
   test.skipIf(process.platform === 'win32')('a terminal that closes ends it as well', async () => {
     const service = await startService({ args: ['--log-level', 'INFO'] })
     const waiting = service.call('recv', { timeout: 50 })
