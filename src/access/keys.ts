@@ -3,20 +3,13 @@ import { type Grant, isWhole, type Scope } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { AddedKey, Key, Me, NewKeyInput, RevokedKeys } from '../model/key.ts'
-import { type ListPage, pageOf } from '../model/page.ts'
+import { boundsOf, type ListPage } from '../model/page.ts'
 import { formatPrincipal, keyIdOf, owner, type Principal, scopeOf } from '../model/principal.ts'
 import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { isUserId } from '../model/user-id.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { RunningPart } from '../platform/runtime.ts'
-import {
-  acceptedHashes,
-  hasKeyEnded,
-  type KeyStore,
-  keyOfMaker,
-  listBelow,
-  type StoredKey,
-} from '../storage/keys.ts'
+import { acceptedHashes, hasKeyEnded, type KeyStore, keyOfMaker, type StoredKey } from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { StoreMaintenance } from '../storage/store.ts'
 import { normalizeCallerName } from './caller-name.ts'
@@ -291,15 +284,7 @@ export class Keys extends RunningPart<KeyPorts> {
 
   /** Lists a page of the keys that a caller may manage, oldest first: of all; for a key of those that it made. */
   async list(by: Principal, page: ListPage = {}): Promise<Key[]> {
-    return this.#showAll(pageOf(await this.#listManaged(by), page))
-  }
-
-  async #listManaged(by: Principal): Promise<StoredKey[]> {
-    const own = keyIdOf(by)
-    const all = await this.ports.keys.list()
-    if (own === undefined) return all
-    const below = listBelow(all, own)
-    return all.filter(({ id }) => id !== own && below.has(id))
+    return this.#showAll(await this.ports.keys.list({ madeBy: keyIdOf(by), page: boundsOf(page) }))
   }
 
   /** Returns a key by its id, or by its name. @throws SvcError `not_found`; `invalid_arguments` for the name of several */
@@ -315,7 +300,7 @@ export class Keys extends RunningPart<KeyPorts> {
   }
 
   async #find(idOrName: string, by: Principal): Promise<StoredKey> {
-    const managed = await this.#listManaged(by)
+    const managed = await this.ports.keys.list({ madeBy: keyIdOf(by) })
     const now = this.runtime.clock.now()
     const named = managed.filter(({ name }) => name === idOrName)
     const active = named.filter(key => !hasKeyEnded(key, now))

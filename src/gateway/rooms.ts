@@ -112,7 +112,7 @@ export function openAccounts(
     sessions: state.sessions,
     logins,
     listBelow: async id => listBelow(await store.keys.list(), id),
-    hasKeys: async () => (await store.keys.list()).length > 0,
+    hasKeys: () => store.keys.hasAny(),
     listRunningAgents: () => store.agents.listRunning(),
     findUrl: async () => address.url ?? (await findServiceUrl(config.basePath)),
     phoneUrl: upstream.sandboxed ? `${upstream.loginUrl}/phone` : undefined,

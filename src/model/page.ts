@@ -26,9 +26,16 @@ export const pageInput = (what: string) => ({
   }),
 })
 
+export type PageBounds = Record<'limit' | 'offset', number>
+
+/** Returns how many entries a page has at most, and how many are before it. */
+export const boundsOf = ({ limit = defaultLimit, offset = 0 }: ListPage): PageBounds => ({ limit, offset })
+
 /** Returns one page of a list. */
-export const pageOf = <T>(all: readonly T[], { limit = defaultLimit, offset = 0 }: ListPage): T[] =>
-  all.slice(offset, offset + limit)
+export function pageOf<T>(all: readonly T[], page: ListPage): T[] {
+  const { limit, offset } = boundsOf(page)
+  return all.slice(offset, offset + limit)
+}
 
 /** Returns where the page after a full one begins; undefined if the page is the last one. */
 export const nextOffset = ({ limit = defaultLimit, offset = 0 }: ListPage, found: readonly unknown[]) =>

@@ -3,6 +3,7 @@ import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { AuditLine, AuditOutcome } from '../model/audit.ts'
 import { badArgument } from '../model/error.ts'
+import { mostOnPage } from '../model/page.ts'
 import { owner } from '../model/principal.ts'
 import { closed, optional } from '../model/shapes.ts'
 import { isUserId } from '../model/user-id.ts'
@@ -142,7 +143,7 @@ export const listAudit = defineOperation({
 
 /** Returns the ids of all keys with an id or a name. The right "audit" is for the whole service, so any key can be named. */
 async function findKeys(keys: Gateway['keys'], idOrName: string): Promise<string[]> {
-  const all = await keys.list(owner)
+  const all = await keys.list(owner, { limit: mostOnPage })
   const named = all.filter(({ name }) => name === idOrName).map(({ id }) => id)
   return named.length > 0 ? named : [(await keys.get(idOrName, owner)).id]
 }

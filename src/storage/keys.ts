@@ -6,6 +6,7 @@
  */
 import type { Grant } from '../model/access.ts'
 import { badArgument, SvcError } from '../model/error.ts'
+import type { PageBounds } from '../model/page.ts'
 import { parsePrincipal } from '../model/principal.ts'
 
 /** A key to add. */
@@ -125,8 +126,13 @@ export interface KeyStore {
   /** Whether a key was ever added. */
   hasAny(): Promise<boolean>
 
-  /** Lists all keys, oldest first. */
-  list(): Promise<StoredKey[]>
+  /**
+   * Lists keys in the order in which they were added.
+   *
+   * @param options.madeBy only those that this key made, directly or through others
+   * @param options.page reads these alone; default: all
+   */
+  list(options?: { madeBy?: string | undefined; page?: PageBounds }): Promise<StoredKey[]>
 
   get(id: string): Promise<StoredKey | undefined>
 

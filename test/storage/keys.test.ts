@@ -3,6 +3,7 @@
 import { expect } from 'bun:test'
 import type { SendRules } from '../../src/model/admission.ts'
 import type { SvcError } from '../../src/model/error.ts'
+import { sql } from '../../src/platform/sql.ts'
 import { hasKeyEnded, maxKeysBelow, type NewKey, wasRevoked } from '../../src/storage/keys.ts'
 import type { BegunMessage, EditedText, NewEntry } from '../../src/storage/outbox.ts'
 import { failure } from '../support/failure.ts'
@@ -59,6 +60,32 @@ const wrote = (t: Opened, users = ['u']) =>
   )
 
 onEach(it => {
+  it('reads a page of keys alone, in the order in which they were added, while others are added', async t => {
+    const { keys } = t.store
+    const ids = ['f', 'b', 'd', 'a', 'e']
+    for (const id of ids) await keys.add(key(id, { created_at: 9 - ids.indexOf(id) }))
+    await keys.add(key('g', { made_by: 'key:b' }))
+    await keys.add(key('h', { made_by: 'panel:g' }))
+    const listed = async (options: Parameters<typeof keys.list>[0]) =>
+      (await keys.list(options)).map(({ id }) => id)
+    const all: string[] = []
+    for (let offset = 0; offset < 9; offset += 3) {
+      const page = await listed({ page: { limit: 3, offset } })
+      expect(page.length).toBe(3)
+      all.push(...page)
+      if (all.length < 9) await keys.add(key(`k${offset}`))
+    }
+    expect(all).toEqual([...ids, 'g', 'h', 'k0', 'k3'])
+    expect(await listed({ page: { limit: 3, offset: 9 } })).toEqual([])
+    expect(await listed({ madeBy: 'b' })).toEqual(['g', 'h'])
+    expect(await listed({ madeBy: 'b', page: { limit: 5, offset: 1 } })).toEqual(['h'])
+    expect(await listed({ madeBy: 'h' })).toEqual([])
+    // What cannot be read is not on the page, so it was not read.
+    await t.query(sql`UPDATE access_key SET "grant" = '{' WHERE id IN ('f', 'k3')`)
+    expect(await listed({ page: { limit: 4, offset: 1 } })).toEqual(['b', 'd', 'a', 'e'])
+    expect(await failure(keys.list())).toBeInstanceOf(Error)
+  })
+
   it('a key is stored as added, in order, and stays after a restart', async t => {
     const { keys } = t.store
     expect([await keys.hasAny(), await keys.list(), await keys.get('a')]).toEqual([false, [], undefined])

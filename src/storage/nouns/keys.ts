@@ -1,6 +1,6 @@
 /** Keys of callers, and all that ends with one. */
 import { changeApart, doneApart } from '../../platform/apart.ts'
-import { type Sql, sql } from '../../platform/sql.ts'
+import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
 import {
   endedKeyError,
@@ -81,10 +81,12 @@ export function* findExceeded(
   if (all.length >= share.most) return share.most
   const maker = keyOfMaker(made_by)
   if (maker === undefined) return undefined
-  const family = familyOf(yield* readAll<MadeRow>(sql`SELECT id, made_by FROM access_key`), maker)
+  const family = familyOf(yield* readMade(), maker)
   const own = all.filter(one => family.has(keyOfMaker(one.made_by) ?? ''))
   return own.length + 1 > share.most - all.length - 1 ? own.length : undefined
 }
+
+const readMade = () => readAll<MadeRow>(sql`SELECT id, made_by FROM access_key`)
 
 export function createKeys(context: NounContext): Noun<Keys> {
   const { clock, dialect, keyChanges, sealer } = context
@@ -166,8 +168,15 @@ export function createKeys(context: NounContext): Noun<Keys> {
         return (yield* readFirst(sql`SELECT 1 AS found FROM access_key LIMIT 1`)) !== undefined
       },
 
-      *list() {
-        return (yield* list(sql`ORDER BY created_at, nth`)).map(row => keyOf(row, sealer))
+      *list({ madeBy, page } = {}) {
+        let which = noSql
+        if (madeBy !== undefined) {
+          const below = new Set(listBelow(yield* readMade(), madeBy))
+          below.delete(madeBy)
+          which = sql`WHERE ${dialect.isOneOf(sql`id`, [...below])}`
+        }
+        const part = page ? sql`LIMIT ${page.limit} OFFSET ${page.offset}` : noSql
+        return (yield* list(sql`${which} ORDER BY nth ${part}`)).map(row => keyOf(row, sealer))
       },
 
       *get(id): Routine<StoredKey | undefined> {
