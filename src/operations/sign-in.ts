@@ -22,8 +22,9 @@ export const createPanelLink = defineOperation({
   }),
   async run({ clock, signIns }) {
     const code = randomBytes(24).toString('base64url')
-    const expires_at = clock.now() + linkLifetimeMs
-    await signIns.addLink(storedLink(code), expires_at, true)
+    const now = clock.now()
+    const expires_at = now + linkLifetimeMs
+    await signIns.addLink(storedLink(code), expires_at, now, true)
     return { path: `/sign-in?code=${code}`, expires_at }
   },
 })

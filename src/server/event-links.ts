@@ -67,8 +67,9 @@ export class EventLinks extends RoomPart<LinkPorts> {
     const { secret } = by
     const linked: Linked = { stream, key, secret, open: key === undefined && by.ended !== undefined }
     const code = `${Buffer.from(JSON.stringify(linked)).toString('base64url')}.${randomBytes(24).toString('base64url')}`
-    const expires_at = clock.now() + linkLifetimeMs
-    await signIns.addLink(storedAs(code), expires_at)
+    const made_at = clock.now()
+    const expires_at = made_at + linkLifetimeMs
+    await signIns.addLink(storedAs(code), expires_at, made_at)
     return { url: `${prefix}${eventsPath}?link=${code}`, expires_at }
   }
 

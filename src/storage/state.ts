@@ -170,11 +170,11 @@ export interface ContextStore {
 /** Sign-ins to the panel, as far as all processes that serve it must know them. Times are Unix ms. */
 export interface SignInStore {
   /**
-   * Adds a code that counts once, until that time. Not durable.
+   * Adds a code that counts once, until that time, and removes those whose time is over. Not durable.
    *
    * @param isShared it replaces the code that was shared last
    */
-  addLink(code: string, until: number, isShared?: boolean): Promise<void>
+  addLink(code: string, until: number, now: number, isShared?: boolean): Promise<void>
 
   /** @returns whether the code existed and had not expired; if several callers take it, only one gets true */
   takeLink(code: string, now: number): Promise<boolean>

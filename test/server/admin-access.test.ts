@@ -451,7 +451,7 @@ test('while the store fails everybody gets the page, which says so; its calls ge
       return {
         ...gateway,
         signIns: {
-          addLink: (code, until) => signIns.addLink(code, until),
+          addLink: (...link) => signIns.addLink(...link),
           end: (names, until) => signIns.end(names, until),
           filterEnded: async names => unless(() => signIns.filterEnded(names)),
           takeLink: async (code, now) => unless(() => signIns.takeLink(code, now)),

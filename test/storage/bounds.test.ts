@@ -180,6 +180,21 @@ onEach((_it, openStore) => {
     }
   })
 
+  test('links to sign in that nobody opened go when the next one is made, and ended sign-ins by their number', async () => {
+    await using t = await openStore()
+    const { signIns } = t.storage.state
+    const now = t.clock.now()
+    for (let nth = 0; nth < 5; nth++) await signIns.addLink(`link ${nth}`, now + 5, now)
+    expect(await rowsOf(t, 'sign_in_link')).toHaveLength(5)
+    await signIns.addLink('next', now + 10, now + 5)
+    expect(await rowsOf(t, 'sign_in_link')).toHaveLength(1)
+    const names = Array.from({ length: 1200 }, (_, nth) => `sign-in ${nth}`)
+    await signIns.end(names.slice(0, 600), now + 1)
+    await signIns.end(names.slice(600), now + 2)
+    expect(await rowsOf(t, 'ended_sign_in')).toHaveLength(1000)
+    expect((await signIns.filterEnded(names.slice(600))).size).toBe(600)
+  })
+
   describe('names of sessions that are gone', () => {
     const nameless = (table: string) =>
       constantSql(`SELECT * FROM ${table} WHERE session NOT IN (SELECT key FROM session)`)

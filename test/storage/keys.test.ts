@@ -76,7 +76,8 @@ onEach(it => {
       if (all.length < 9) await keys.add(key(`k${offset}`))
     }
     expect(all).toEqual([...ids, 'g', 'h', 'k0', 'k3'])
-    expect(await listed({ page: { limit: 3, offset: 9 } })).toEqual([])
+    for (const offset of [9, Number.MAX_SAFE_INTEGER])
+      expect(await listed({ page: { limit: 3, offset } })).toEqual([])
     expect(await listed({ madeBy: 'b' })).toEqual(['g', 'h'])
     expect(await listed({ madeBy: 'b', page: { limit: 5, offset: 1 } })).toEqual(['h'])
     expect(await listed({ madeBy: 'h' })).toEqual([])

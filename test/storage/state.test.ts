@@ -482,20 +482,20 @@ onEach(
 
     test('a code signs in once before it expires; ended sign-ins stay ended', () =>
       withState(async ({ signIns }) => {
-        await signIns.addLink('a', 1000)
-        await signIns.addLink('a', 2000)
-        await signIns.addLink('b', 2000)
+        await signIns.addLink('a', 1000, 0)
+        await signIns.addLink('a', 2000, 0)
+        await signIns.addLink('b', 2000, 0)
         const taken = await Promise.all([1, 2, 3].map(() => signIns.takeLink('a', 1999)))
         expect(taken.filter(Boolean)).toHaveLength(1)
         expect(await signIns.takeLink('b', 2000)).toBe(false)
         expect(await signIns.takeLink('of nobody', 0)).toBe(false)
-        await signIns.addLink('c', 2000, true)
+        await signIns.addLink('c', 2000, 0, true)
         const shared = await Promise.all([1, 2, 3].map(() => signIns.takeLink('c', 1999)))
         expect(shared.filter(Boolean)).toHaveLength(1)
-        await signIns.addLink('d', 2000, true)
+        await signIns.addLink('d', 2000, 0, true)
         expect(await signIns.takeLink('d', 2000)).toBe(false)
-        await signIns.addLink('e', 2000)
-        for (const code of ['f', 'g']) await signIns.addLink(code, 2000, true)
+        await signIns.addLink('e', 2000, 0)
+        for (const code of ['f', 'g']) await signIns.addLink(code, 2000, 0, true)
         expect(await Promise.all(['e', 'f', 'g'].map(one => signIns.takeLink(one, 1999)))).toEqual([
           true,
           false,

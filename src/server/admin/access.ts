@@ -257,7 +257,8 @@ export class Access {
   /** Creates a one-time link. @returns its code */
   async createLink(): Promise<string> {
     const code = randomBytes(24).toString('base64url')
-    await this.#options.signIns.addLink(storedLink(code), this.#options.clock.now() + linkLifetimeMs)
+    const now = this.#options.clock.now()
+    await this.#options.signIns.addLink(storedLink(code), now + linkLifetimeMs, now)
     return code
   }
 }

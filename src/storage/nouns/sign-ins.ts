@@ -9,10 +9,12 @@ const maxEnded = 1000
 export function createSignIns({ dialect, sealer }: NounContext): Noun<SignInStore> {
   /** The store has no code that could be used, and a program that can only write to it makes none. */
   const hashOf = (code: string) => sealer.derive(`link to sign in ${code}`)
+  const removeOver = (now: number) => sql`DELETE FROM sign_in_link WHERE until <= ${now}`
   return {
     verbs: {
-      *addLink(code, until, isShared = false) {
+      *addLink(code, until, now, isShared = false) {
         yield* write(
+          removeOver(now),
           ...(isShared ? [sql`DELETE FROM sign_in_link WHERE shared = 1`] : []),
           sql`INSERT INTO sign_in_link (code, until, shared) VALUES (${hashOf(code)}, ${until}, ${Number(isShared)})
           ON CONFLICT (code) DO UPDATE SET until = excluded.until, shared = excluded.shared`,
@@ -20,10 +22,7 @@ export function createSignIns({ dialect, sealer }: NounContext): Noun<SignInStor
       },
 
       takeLink: (code, now) =>
-        changes(
-          sql`DELETE FROM sign_in_link WHERE until <= ${now}`,
-          sql`DELETE FROM sign_in_link WHERE code = ${hashOf(code)} RETURNING code`,
-        ),
+        changes(removeOver(now), sql`DELETE FROM sign_in_link WHERE code = ${hashOf(code)} RETURNING code`),
 
       *filterEnded(names) {
         const rows = yield* readAll<{ name: string }>(

@@ -235,7 +235,7 @@ const code = fc.constantFrom('c1', 'c2')
 const signIn = fc.constantFrom('i1', 'i2', 'i3')
 const signIns = {
   addLink: verb({ code, inMs: fc.constantFrom(500, 60_000) }, ({ storage, clock }, { code, inMs }) =>
-    storage.state.signIns.addLink(code, clock.at + inMs),
+    storage.state.signIns.addLink(code, clock.at + inMs, clock.at),
   ),
   takeLink: verb({ code }, ({ storage, clock }, { code }) => storage.state.signIns.takeLink(code, clock.at)),
   filterEnded: verb({ all: fc.uniqueArray(signIn) }, ({ storage }, { all }) =>

@@ -90,9 +90,9 @@ describe.skipIf(!isPostgresThere())('logins on PostgreSQL', () => {
     const a = test.storage
     await a.state.logins.put({ ...login, qr }, Date.now())
     await a.state.sessions.save('s', bot('b', { token: 'the token' }))
-    await a.state.signIns.addLink('the link', Date.now() + 60_000)
+    await a.state.signIns.addLink('the link', Date.now() + 60_000, Date.now())
     expect(await a.state.signIns.takeLink('the link', Date.now())).toBe(true)
-    await a.state.signIns.addLink('the link', Date.now() + 60_000)
+    await a.state.signIns.addLink('the link', Date.now() + 60_000, Date.now())
     const connection = await connectPg({ url: test.url, name: 'test', answerMs: 5000 })
     for (const table of ['login_flow', 'account', 'sign_in_link']) {
       const rows = await connection.all(constantSql(`SELECT t::text FROM ${table} t`))
