@@ -25,6 +25,10 @@ export const shares = {
   uploads: half(1000),
   /** Logins in progress; fewer where the runtime has fewer requests. Invitations have half of them, and each a quarter. */
   codes: half(2000),
+  /** Messages that wait for a contact. */
+  waiting: half(1000),
+  /** Sends of an account that wait for an approval, or for their time. */
+  heldBack: half(100),
   webhooks: half(100),
   topics: half(1000),
   invitations: half(1000),
@@ -48,14 +52,27 @@ export const ownBounds = {
   readers: 1000,
 } as const
 
+/**
+ * Whether a caller would take too much of a bound.
+ *
+ * @param all what there is
+ * @param own what the caller has of it; undefined for the owner
+ */
+export const takesTooMuch = (
+  { most }: Pick<Share, 'most'>,
+  all: number,
+  own: number | undefined,
+  more = 1,
+): boolean => all + more > most || (own !== undefined && own + more > most - all - more)
+
 /** What all callers have taken of a bound, of which one has no more than it leaves free. */
 export class SharedRoom {
-  readonly #most: number
+  readonly #share: Share
   readonly #taken = new Map<unknown, number>()
   #total = 0
 
-  constructor({ most }: Share) {
-    this.#most = most
+  constructor(share: Share) {
+    this.#share = share
   }
 
   /**
@@ -65,11 +82,10 @@ export class SharedRoom {
    * @returns whether there is that much
    */
   take(caller: unknown, amount: number, isAlone = false): boolean {
-    const own = (this.#taken.get(caller) ?? 0) + amount
-    const free = this.#most - this.#total - amount
-    if (free < 0 || (!isAlone && own > free)) return false
+    const own = this.#taken.get(caller) ?? 0
+    if (takesTooMuch(this.#share, this.#total, isAlone ? undefined : own, amount)) return false
     this.#total += amount
-    this.#taken.set(caller, own)
+    this.#taken.set(caller, own + amount)
     return true
   }
 

@@ -8,6 +8,7 @@ import type { Grant } from '../model/access.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { PageBounds } from '../model/page.ts'
 import { parsePrincipal } from '../model/principal.ts'
+import { takesTooMuch } from '../model/shares.ts'
 
 /** A key to add. */
 export interface NewKey {
@@ -79,7 +80,7 @@ export function listBelow(keys: readonly MadeKey[], ...tops: readonly string[]):
   for (const id of found) for (const key of made.get(id) ?? []) found.add(key.id)
   return found
 }
-type MadeKey = Pick<StoredKey, 'id' | 'made_by'>
+export type MadeKey = Pick<StoredKey, 'id' | 'made_by'> & Partial<Pick<StoredKey, 'revoked_at'>>
 
 /**
  * Returns the ids of the keys that share their bounds with a key: the one at the top, which a caller without a key made, and
@@ -90,6 +91,39 @@ export function familyOf(keys: readonly MadeKey[], id: string): ReadonlySet<stri
   let top = id
   for (let maker = makers.get(id); maker !== undefined; maker = makers.get(maker)) top = maker
   return listBelow(keys, top)
+}
+
+/** Something that a caller made, as `formatPrincipal` has it. */
+export interface Made {
+  readonly made_by: string
+  readonly count?: number
+}
+
+/**
+ * Returns how many there are, if more are too many: those of all callers, or those of a key and the keys that share its bounds
+ * (`familyOf`).
+ *
+ * @param keys what keys with a `revoked_at` made counts for themselves and those that share their bounds, not for others
+ */
+export function findTooMany(
+  share: Parameters<typeof takesTooMuch>[0],
+  keys: readonly MadeKey[],
+  made: readonly Made[],
+  by: string,
+  more = 1,
+): number | undefined {
+  const key = keyOfMaker(by)
+  const family = key === undefined ? undefined : familyOf(keys, key)
+  const ended = new Set(keys.flatMap(({ id, revoked_at }) => (revoked_at === undefined ? [] : [id])))
+  let [all, own] = [0, 0]
+  for (const { count = 1, made_by } of made) {
+    const maker = keyOfMaker(made_by) ?? ''
+    const isOwn = family?.has(maker) === true
+    if (isOwn || !ended.has(maker)) all += count
+    if (isOwn) own += count
+  }
+  if (!takesTooMuch(share, all, family && own, more)) return undefined
+  return all + more > share.most ? all : own
 }
 
 /** Maximum number of keys that a key makes, directly or through others. Ended ones count until they are removed. */

@@ -1,6 +1,8 @@
 /** Limits and shapes of the outbox that every engine has in common. */
 import type { SendRules } from '../model/admission.ts'
 import { SvcError } from '../model/error.ts'
+import { shares } from '../model/shares.ts'
+import { findTooMany, type Made, type MadeKey } from './keys.ts'
 import type { BegunMessage, EntryPart, KeptFile, NewEntry, OutboxLane } from './outbox.ts'
 
 /** How long a message may wait for its user. */
@@ -17,11 +19,6 @@ export const keyLifeMs = 24 * 60 * 60_000
 export const laneLeaseMs = 60_000
 /** Number of waiting parts read when a lane is claimed. */
 export const lookahead = 100
-
-/** Maximum number of messages that wait for one user. */
-const laneLimit = 1000
-/** Maximum number of sends of one session that wait for approval, or for their time. */
-const askLimit = 100
 
 /** More parts than an entry can have. */
 export const partsPerEntry = 1000
@@ -81,9 +78,33 @@ const keptMs = 60 * 60_000
 export const slotsEndBefore = (now: number, pace: Exclude<SendRules['pace'], 'off'>): number =>
   now - Math.max(pace.windowMs, keptMs)
 
-/** @throws SvcError `quota_exhausted` if too many messages would wait for one user */
-export function rejectTooMany(waiting: number, more: number): void {
-  if (waiting + more <= laneLimit) return
+/** What bounds a new entry. */
+export interface WaitingFacts {
+  /** Messages of mode `queue` that wait for the user or are being sent; read for that mode. */
+  unsent: Counted[]
+  /** Sends of the session that wait for an approval, or for their time; read for such a send. */
+  asked: readonly Counted[]
+  /** Read if `areKeysNeeded`. */
+  keys: readonly MadeKey[]
+}
+/** How much of a caller there is. */
+export type Counted = Required<Made>
+
+export const sumOf = (waiting: readonly Counted[]): number =>
+  waiting.reduce((sum, { count }) => sum + count, 0)
+
+/** Whether so much waits that a caller may have its share. @param more messages of new entries */
+export const areKeysNeeded = ({ asked, unsent }: Omit<WaitingFacts, 'keys'>, more: number): boolean =>
+  sumOf(unsent) + more > shares.waiting.each || sumOf(asked) + 1 > shares.heldBack.each
+
+/**
+ * @param by who stands behind the new entry
+ * @param more its messages
+ * @throws SvcError `quota_exhausted` if too many messages would wait for one user
+ */
+export function rejectTooMany({ keys, unsent }: WaitingFacts, by: string, more: number): void {
+  const waiting = findTooMany(shares.waiting, keys, unsent, by, more)
+  if (waiting === undefined) return
   throw new SvcError('quota_exhausted', `${waiting} messages wait for this user already`, {
     hint: 'Stop sending; wait until the user writes, or cancel some of them.',
     next: { action: 'see', what: 'outbox' },
@@ -91,11 +112,12 @@ export function rejectTooMany(waiting: number, more: number): void {
 }
 
 /** @throws SvcError `quota_exhausted` if too many sends of one session would wait for an approval, or for their time */
-export function rejectTooManyAsked(waiting: number): void {
-  if (waiting < askLimit) return
+export function rejectTooManyAsked({ asked, keys }: WaitingFacts, by: string): void {
+  const waiting = findTooMany(shares.heldBack, keys, asked, by)
+  if (waiting === undefined) return
   throw new SvcError(
     'quota_exhausted',
-    `${askLimit} sends of this session wait for a person to say yes, or for their time, already`,
+    `${waiting} sends of this session wait for a person to say yes, or for their time, already`,
     {
       hint: 'Stop sending, and ask a person to go through them, in the panel or on the command line.',
       next: { action: 'see', what: 'outbox' },

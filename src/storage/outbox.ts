@@ -341,7 +341,8 @@ interface OutboxCalls {
    *
    * @throws SvcError `quota_exhausted` if more than 1,000 messages of mode `queue` would wait or be in flight
    *   for that user (messages that wait for an approval do not count), or if more than 100 sends of the
-   *   session would wait for an approval
+   *   session would wait for an approval; for a key with those that share its bounds, if it would have more of
+   *   these than it leaves free
    */
   enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Promise<EnqueueResult>
 

@@ -207,6 +207,18 @@ const attacks: Record<keyof typeof shares, () => Promise<void>> = {
     expect(await codeOf(Promise.resolve().then(check(each)))).toBe('rate_limited')
     await check(0)()
   },
+  async waiting() {
+    await using t = await withKeys()
+    const send = (by: Principal, nth: number) => t.send({ text: `${nth}`, when_closed: 'queue' }, { by })
+    await refuse(send, shares.waiting)(t)
+  },
+  async heldBack() {
+    await using t = await withKeys()
+    const send_at = t.clock.now() + 60 * 60_000
+    const send = (by: Principal, nth: number) =>
+      t.send({ text: `${nth}`, when_closed: 'queue', send_at }, { by })
+    await refuse(send, shares.heldBack)(t)
+  },
   async webhooks() {
     await using t = await withKeys()
     const endpoint = { url: 'http://127.0.0.1:9/', allow_private: true }

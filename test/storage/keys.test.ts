@@ -1,6 +1,6 @@
 /** What every engine must do for keys (`src/storage/keys.ts`), and for all that ends with one. */
 
-import { expect } from 'bun:test'
+import { describe, expect } from 'bun:test'
 import type { SendRules } from '../../src/model/admission.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { sql } from '../../src/platform/sql.ts'
@@ -335,6 +335,52 @@ onEach(it => {
     expect(await read(t, entries[0]!.id)).toMatchObject({ asked: 'queue', parts: ['asked'] })
     expect(await read(t, entries[1]!.id)).toMatchObject({ asked: undefined, parts: ['queued'] })
     expect(await row(t, entries[1]!.parts[0]!.message)).toEqual(['of the owner', 'queued', undefined])
+  })
+
+  describe('of what waits, a key with those that it made and their webhooks has a share', () => {
+    const family = ['key:a', 'panel:a', 'key:child', 'webhook:wh']
+    const full = { code: 'quota_exhausted' }
+
+    async function withFamily(t: Opened) {
+      const { keys, webhooks } = t.store
+      for (const id of ['a', 'x', 'y']) await keys.add(key(id))
+      await keys.add(key('child', { made_by: 'panel:a' }))
+      await webhooks.add(endpoint('wh', 'key:child'))
+      return (by: string, count: number, more: Partial<NewEntry> = {}) =>
+        queue(t, by, Array(count).fill(by), more)
+    }
+
+    it('of the messages for a contact', async t => {
+      const add = await withFamily(t)
+      const more = [...Array(6).keys()].map(nth => add(family[nth % 4]!, 100))
+      const outcomes = await Promise.allSettled(more)
+      expect(outcomes.map(({ status }) => status)).toEqual([...Array(5).fill('fulfilled'), 'rejected'])
+      for (const by of family) expect(await failure(add(by, 1))).toMatchObject(full)
+      await add('key:a', 1, { user: 'v' })
+      await add('key:x', 250)
+      for (const by of ['key:x', ...family]) expect(await failure(add(by, 1))).toMatchObject(full)
+      await add('key:y', 10)
+      await add('owner', 240)
+      expect(await failure(add('owner', 1))).toMatchObject(full)
+    })
+
+    it('of the sends of an account that wait for a yes; what a revoked key left takes nothing from others', async t => {
+      const add = await withFamily(t)
+      const ask = (by: string) => add(by, 2, { asked: 'queue' })
+      for (let nth = 0; nth < 50; nth++) await ask(family[nth % 4]!)
+      for (const by of family) expect(await failure(ask(by))).toMatchObject(full)
+      expect(await failure(add('key:child', 1, { send_at: t.clock.at + dayMs }))).toMatchObject(full)
+      await ask('key:x')
+      for (let nth = 0; nth < 49; nth++) await ask('owner')
+      expect(await failure(ask('owner'))).toMatchObject(full)
+      await t.store.keys.revoke('child', t.clock.at)
+      expect(await failure(ask('key:a'))).toMatchObject(full)
+      await ask('owner')
+      await t.store.keys.revoke('a', t.clock.at)
+      for (let nth = 0; nth < 20; nth++) await ask('key:x')
+      for (let nth = 0; nth < 29; nth++) await ask('owner')
+      expect(await failure(ask('owner'))).toMatchObject(full)
+    })
   })
 
   it('a send of a key goes from its own account; from another one only after a yes', async t => {

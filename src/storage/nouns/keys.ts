@@ -1,10 +1,11 @@
 /** Keys of callers, and all that ends with one. */
 import { changeApart, doneApart } from '../../platform/apart.ts'
-import { noSql, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
 import {
   endedKeyError,
   familyOf,
+  findTooMany,
   type KeyStore,
   keyEndedReason,
   keyOfMaker,
@@ -78,15 +79,18 @@ export function* findExceeded(
   all: readonly { made_by: string }[],
   made_by: string,
 ): Routine<number | undefined> {
-  if (all.length >= share.most) return share.most
-  const maker = keyOfMaker(made_by)
-  if (maker === undefined) return undefined
-  const family = familyOf(yield* readMade(), maker)
-  const own = all.filter(one => family.has(keyOfMaker(one.made_by) ?? ''))
-  return own.length + 1 > share.most - all.length - 1 ? own.length : undefined
+  return findTooMany(share, yield* readMade(), all, made_by)
 }
 
 const readMade = () => readAll<MadeRow>(sql`SELECT id, made_by FROM access_key`)
+
+/** SQL for the principal that stands behind an entry of the outbox: for a webhook, the one that made it. */
+export const makerOf = (made_by: Sql): Sql =>
+  sql`coalesce((SELECT hook.made_by FROM webhook hook WHERE hook.id = substr(${made_by}, 9)
+    AND ${made_by} LIKE 'webhook:%'), ${made_by}, 'owner')`
+
+/** Selects what `findTooMany` needs of keys. */
+export const selectMakers: Sql = constantSql('SELECT id, made_by, revoked_at FROM access_key')
 
 export function createKeys(context: NounContext): Noun<Keys> {
   const { clock, dialect, keyChanges, sealer } = context
@@ -264,8 +268,4 @@ interface MadeRow {
 
 /** The condition that an entry `e` waits for its user, and one of these principals queued it, or a webhook of one. */
 const isQueuedBy = (dialect: Dialect, makers: readonly string[]): Sql => sql`e.mode = 'queue'
-  AND e.ended_at IS NULL AND e.asked IS NULL AND ${dialect.isOneOf(
-    sql`coalesce((SELECT w.made_by FROM webhook w WHERE w.id = substr(e.made_by, 9)
-      AND e.made_by LIKE 'webhook:%'), e.made_by)`,
-    makers,
-  )}`
+  AND e.ended_at IS NULL AND e.asked IS NULL AND ${dialect.isOneOf(makerOf(constantSql('e.made_by')), makers)}`

@@ -10,10 +10,12 @@ import { isSvcError } from '../../model/error.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import { sqlStateOf } from '../../platform/postgres.ts'
 import { rowsAsJson, rowsOfJson, toJsonb } from '../../platform/postgres-values.ts'
-import { noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
+import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
+import type { MadeKey } from '../keys.ts'
 import type { SentMessage } from '../messages.ts'
+import { makerOf, selectMakers } from '../nouns/keys.ts'
 import type { BegunMessage, EnqueueResult, NewEntry, Settlement, SettleResult } from '../outbox.ts'
-import { isHeldBack, partId, partsPerEntry } from '../outbox-limits.ts'
+import { areKeysNeeded, isHeldBack, partId, partsPerEntry, type WaitingFacts } from '../outbox-limits.ts'
 import { type EnqueueFacts, enqueue, type SettleFacts, settle } from '../rules/outbox.ts'
 import { type EntryFacts, OutboxPlan } from '../rules/outbox-plan.ts'
 import type { Attempt } from './database.ts'
@@ -58,27 +60,28 @@ interface Group {
 }
 
 /** What is read for an enqueue. */
-interface EnqueueRow extends LaneRow, SlotRow, AheadRow {
+interface EnqueueRow extends LaneRow, SlotRow, AheadRow, Omit<WaitingFacts, 'keys'> {
   /** Place in the group. */
   nth: number
   /** Id of the new entry. */
   new_entry: number
-  /** Messages of mode `queue` that wait or are being sent. */
-  unsent: number
-  /** Sends of the session that wait for an approval. */
-  asked: number
+  /** Who stands behind it. */
+  maker: string
   is_known: boolean
 }
 
 /** What is read for an enqueue; calls of one lane share the facts. */
 interface LoadedCall {
   facts: EnqueueFacts<PgLane>
-  /** Id of the new entry. */
+  /** Id of the new entry, and who stands behind it. */
   id: number
+  maker: string
   isKnown: boolean
 }
 
 const mostInGroup = 100
+
+const maker = makerOf(constantSql('o.made_by'))
 
 export class PgOutboxCalls extends PgPart {
   readonly #lanes: PgLanes
@@ -211,10 +214,10 @@ export class PgOutboxCalls extends PgPart {
   }
 
   /** @returns the result, once the plan is written */
-  #enqueue(call: Enqueue, { facts, id, isKnown }: LoadedCall, plan: PgPlan): () => Enqueued {
+  #enqueue(call: Enqueue, { facts, id, isKnown, maker }: LoadedCall, plan: PgPlan): () => Enqueued {
     if (isKnown) return () => 'known'
     const before = plan.newEntries.length
-    const result = enqueue(facts, { ...call, id, owner: this.owner }, plan)
+    const result = enqueue(facts, { ...call, id, maker, owner: this.owner }, plan)
     if (plan.newEntries.length > before) call.written = id
     return result
   }
@@ -224,24 +227,28 @@ export class PgOutboxCalls extends PgPart {
     const lanes = new Map<number, PgLane>()
     const ids = [...new Set(group.settles.flatMap(({ begun }) => begun.parts.map(entryOfPart)))]
     const [rows, parts] = await this.#readAtOnce(queries, group.enqueues, ids)
+    const more = group.enqueues.reduce((sum, { entry }) => sum + entry.parts.length, 0)
+    const needsKeys = rows.some(row => areKeysNeeded(row, more))
+    const keys = needsKeys ? await queries.all<MadeKey>(selectMakers) : []
     const byLane = new Map<number, EnqueueFacts<PgLane>>()
     const calls = rows.map((row): LoadedCall => {
-      const { ahead, asked, unsent } = row
+      const { ahead, asked, maker, unsent } = row
       const known = byLane.get(row.lane_id) ?? {
         lane: this.#lanes.laneOf(row),
         slots: slotsOf(row),
         ahead,
-        asked: 0,
-        unsent: 0,
+        asked: [],
+        unsent: [],
+        keys,
       }
       // Only a call that needs a count has it.
       const facts = Object.assign(known, {
-        asked: Math.max(known.asked, asked),
-        unsent: Math.max(known.unsent, unsent),
+        ...(asked.length > 0 && { asked }),
+        ...(unsent.length > 0 && { unsent }),
       })
       byLane.set(row.lane_id, facts)
       lanes.set(row.lane_id, facts.lane)
-      return { facts, id: row.new_entry, isKnown: row.is_known }
+      return { facts, id: row.new_entry, maker, isKnown: row.is_known }
     })
     const loaded = new Map(this.#entries.loadedOf(parts, lanes).map(one => [one.entry.id, one]))
     // The entries of these ended and were removed, or moved to another lane with their session.
@@ -297,21 +304,23 @@ export class PgOutboxCalls extends PgPart {
       nth,
       name_key: sessionKeyOf(entry.session),
       peer: entry.user,
+      made_by: entry.made_by,
       mode: entry.mode,
       is_asked: isHeldBack(entry),
       key: entry.key,
     }))
     return sql`SELECT w.nth, nextval('outbox_id_seq') AS new_entry, ${columns},
       ${this.#lanes.slotColumns(calls[0]!.rules)}, ${aheadColumn},
-      CASE WHEN w.mode = 'queue' THEN (SELECT count(*) FROM outbox o JOIN outbox_part p ON p.entry = o.id
-        WHERE o.lane = l.id AND o.mode = 'queue' AND o.ended_at IS NULL AND p.status IN ('queued', 'sending'))
-        ELSE 0 END AS unsent,
-      CASE WHEN w.is_asked THEN (SELECT count(DISTINCT p.entry) FROM outbox_part p
-        JOIN outbox_lane other ON other.id = p.lane WHERE p.status = 'asked' AND other.session = s.key)
-        ELSE 0 END AS asked,
+      ${makerOf(constantSql('w.made_by'))} AS maker,
+      CASE WHEN w.mode = 'queue' THEN coalesce(${rowsAsJson(sql`SELECT ${maker} AS made_by, count(*) AS count
+        FROM outbox o JOIN outbox_part p ON p.entry = o.id
+        WHERE o.lane = l.id AND o.mode = 'queue' AND o.ended_at IS NULL AND p.status IN ('queued', 'sending') GROUP BY 1`)}, '[]') ELSE '[]' END AS unsent,
+      CASE WHEN w.is_asked THEN coalesce(${rowsAsJson(sql`SELECT ${maker} AS made_by, count(DISTINCT p.entry) AS count FROM outbox_part p
+        JOIN outbox o ON o.id = p.entry
+        JOIN outbox_lane other ON other.id = p.lane WHERE p.status = 'asked' AND other.session = s.key GROUP BY 1`)}, '[]') ELSE '[]' END AS asked,
       w.key IS NOT NULL AND EXISTS (SELECT 1 FROM outbox WHERE key = w.key) AS is_known
       FROM jsonb_to_recordset(${toJsonb(wanted)}::jsonb)
-        AS w(nth bigint, name_key text, peer text, mode text, is_asked boolean, key text)
+        AS w(nth bigint, name_key text, peer text, made_by text, mode text, is_asked boolean, key text)
       JOIN LATERAL (SELECT key, name, xmin::text AS version FROM session WHERE name_key = w.name_key
         ORDER BY named DESC, key DESC LIMIT 1) s ON true
       JOIN outbox_lane l ON l.session = s.key AND l.peer = w.peer ORDER BY w.nth`

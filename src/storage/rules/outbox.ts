@@ -30,23 +30,23 @@ import {
   rejectTooMany,
   rejectTooManyAsked,
   sentByOf,
+  sumOf,
+  type WaitingFacts,
 } from '../outbox-limits.ts'
 import { type AheadFacts, checkAdmission, judge } from './admission.ts'
 import { askAgain, close, endWaiting, holdReasonOf } from './outbox-ends.ts'
 import type { EntryFacts, LaneFacts, OutboxPlan, SlotFacts } from './outbox-plan.ts'
 
-export interface EnqueueFacts<L extends LaneFacts> {
+export interface EnqueueFacts<L extends LaneFacts> extends WaitingFacts {
   lane: L
   slots: SlotFacts
   ahead: AheadFacts
-  /** Messages of mode `queue` that wait or are being sent; read for that mode. */
-  unsent: number
-  /** Sends of the session that wait for an approval, or for their time; read for such a send. */
-  asked: number
 }
 
 interface Enqueue {
   entry: NewEntry
+  /** Who stands behind it, as `makerOf` of `nouns/keys.ts` has it. */
+  maker: string
   /** Its id, or 0: the engine gives it, and the ids of the parts, when it writes them. */
   id: number
   rules: SendRules
@@ -62,12 +62,12 @@ export function enqueue<L extends LaneFacts>(
   plan: OutboxPlan<L>,
 ): () => Exclude<EnqueueResult, { state: 'known' }> {
   const { ahead, lane, slots } = facts
-  const { entry, first, rules } = call
+  const { entry, first, maker, rules } = call
   const { mode, parts } = entry
   const isHeld = isHeldBack(entry)
-  const behind = mode === 'queue' ? facts.unsent : 0
-  rejectTooMany(behind, parts.length)
-  if (isHeld) rejectTooManyAsked(facts.asked)
+  const behind = mode === 'queue' ? sumOf(facts.unsent) : 0
+  if (mode === 'queue') rejectTooMany(facts, maker, parts.length)
+  if (isHeld) rejectTooManyAsked(facts, maker)
   const verdict: Verdict | 'behind' =
     behind > 0 ? 'behind' : checkAdmission(lane, { slots, ahead, now: plan.now }, parts.length, rules)
   if (mode === 'fail' && verdict !== 'behind' && verdict.go === 'no')
@@ -82,7 +82,7 @@ export function enqueue<L extends LaneFacts>(
   const stored = insert(lane, call, begins ? { message: first, slot } : undefined, plan)
   // For the calls of the same lane that are decided next.
   const waiting = stored.parts.filter(({ status }) => status === 'queued').length
-  if (mode === 'queue') facts.unsent += waiting
+  if (mode === 'queue') facts.unsent.push({ made_by: maker, count: waiting })
   else ahead.push(...Array.from({ length: waiting }, () => true))
   const result = { state: 'new' as const, entry: stored, lane: lane.id, verdict }
   if (!counter) return () => result

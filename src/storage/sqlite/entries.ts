@@ -1,7 +1,9 @@
 /** Reads entries of the outbox: a call of send is an entry with one part for each message. */
-import type { EntryPart, EntrySight, KeptFile, StoredEntry } from '../outbox.ts'
+import { constantSql, sql } from '../../platform/sql.ts'
+import { makerOf } from '../nouns/keys.ts'
+import type { EntryPart, EntrySight, KeptFile, NewEntry, StoredEntry } from '../outbox.ts'
 import { isInSight } from '../outbox.ts'
-import { partId, partsPerEntry } from '../outbox-limits.ts'
+import { type Counted, partId, partsPerEntry } from '../outbox-limits.ts'
 import type { EntryFacts } from '../rules/outbox-plan.ts'
 import {
   type EntryRow,
@@ -21,6 +23,7 @@ type LoadedRow = EntryRow & SqliteLaneRow & PartRow
 const select = `SELECT ${entryColumns}, ${keyNameOf('e.made_by')} AS made_by_name, ${laneRowColumns}, ${partColumns} FROM outbox e
   LEFT JOIN outbox_lane l ON l.id = e.lane LEFT JOIN session s ON s.key = l.session
   LEFT JOIN outbox_part p ON p.id >= e.id * ${partsPerEntry} AND p.id < (e.id + 1) * ${partsPerEntry}`
+const maker = makerOf(constantSql('o.made_by'))
 const selectOne = `${select} WHERE e.id = ? ORDER BY p.id`
 const selectSome = `${select} WHERE e.id IN (SELECT value FROM json_each(?)) ORDER BY e.id, p.id`
 
@@ -82,12 +85,16 @@ export class SqliteOutboxEntries extends EnginePart {
     return row?.file === undefined || !isInSight(sight, row) ? undefined : JSON.parse(row.file)
   }
 
-  /** Returns the number of sends of a session that wait for approval. */
-  countAsked(session: number): number {
-    return this.db.one<{
-      n: number
-    }>`SELECT count(DISTINCT entry) AS n FROM outbox_part WHERE status = 'asked'
-      AND lane IN (SELECT id FROM outbox_lane WHERE session = ${session})`.n
+  /** Returns who stands behind a new entry. */
+  makerOf({ made_by }: NewEntry): string {
+    return this.db.one<Counted>(sql`SELECT ${makerOf(sql`${made_by}`)} AS made_by`).made_by
+  }
+
+  /** Counts the sends of a session that wait for approval, by who stands behind them. */
+  countAsked(session: number): Counted[] {
+    return this.db.all(sql`SELECT ${maker} AS made_by, count(DISTINCT o.id) AS count
+      FROM outbox_part p JOIN outbox o ON o.id = p.entry WHERE p.status = 'asked'
+      AND p.lane IN (SELECT id FROM outbox_lane WHERE session = ${session}) GROUP BY 1`)
   }
 
   /** Returns the entries that wait for users or for an approval, oldest first, until they expire. */
@@ -116,12 +123,12 @@ export class SqliteOutboxEntries extends EnginePart {
     return this.db.all<PartRow>(found, lane, limit).map(partOf)
   }
 
-  /** Returns the number of messages in a lane that wait or are being sent. */
-  countUnsent(lane: number): number {
-    return this.db.one<{ n: number }>`SELECT count(*) AS n FROM outbox o
-      JOIN outbox_part p ON p.id >= o.id * ${partsPerEntry} AND p.id < (o.id + 1) * ${partsPerEntry}
+  /** Counts the messages in a lane that wait or are being sent, by who stands behind them. */
+  countUnsent(lane: number): Counted[] {
+    return this.db.all(sql`SELECT ${maker} AS made_by, count(*) AS count FROM outbox o
+      JOIN outbox_part p ON p.id >= o.id * ${constantSql(`${partsPerEntry}`)} AND p.id < (o.id + 1) * ${constantSql(`${partsPerEntry}`)}
       WHERE o.lane = ${lane} AND o.mode = 'queue' AND o.ended_at IS NULL
-      AND p.status IN ('queued', 'sending')`.n
+      AND p.status IN ('queued', 'sending') GROUP BY 1`)
   }
 
   /** Returns the names of the stored files that are still needed. */

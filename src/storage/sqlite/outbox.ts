@@ -5,8 +5,9 @@
  */
 import type { SendRules } from '../../model/admission.ts'
 import type { ClockTrust } from '../clock-trust.ts'
+import type { MadeKey } from '../keys.ts'
 import type { SentMessage } from '../messages.ts'
-import { refuseRevoked } from '../nouns/keys.ts'
+import { refuseRevoked, selectMakers } from '../nouns/keys.ts'
 import type {
   ApproveResult,
   BeginResult,
@@ -23,7 +24,15 @@ import type {
   SettleResult,
   StoredEntry,
 } from '../outbox.ts'
-import { callLifeMs, isHeldBack, lookahead, partsPerEntry, sentByOf } from '../outbox-limits.ts'
+import {
+  areKeysNeeded,
+  callLifeMs,
+  isHeldBack,
+  lookahead,
+  partsPerEntry,
+  sentByOf,
+  sumOf,
+} from '../outbox-limits.ts'
 import {
   type BeginFacts,
   begin,
@@ -104,18 +113,23 @@ export class SqliteOutbox extends EnginePart {
   enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): EnqueueResult {
     const earlier = entry.key === undefined ? undefined : this.findByKey(entry.key)
     if (earlier) return { state: 'known', entry: earlier }
-    const facts = this.#loadForEnqueue(entry, rules)
-    const call = { entry, id: 0, rules, first, owner: this.owner.name }
+    const { facts, maker } = this.#loadForEnqueue(entry, rules)
+    const call = { entry, maker, id: 0, rules, first, owner: this.owner.name }
     return this.#parts.plans.decide(plan => enqueue(facts, call, plan))()
   }
 
-  #loadForEnqueue(entry: NewEntry, rules: SendRules): EnqueueFacts<SqliteLane> {
+  #loadForEnqueue(entry: NewEntry, rules: SendRules): { facts: EnqueueFacts<SqliteLane>; maker: string } {
     const { entries, lanes } = this.#parts
     const lane = lanes.of(entry)
-    const unsent = entry.mode === 'queue' ? entries.countUnsent(lane.id) : 0
+    const unsent = entry.mode === 'queue' ? entries.countUnsent(lane.id) : []
+    const asked = isHeldBack(entry) ? entries.countAsked(lane.sessionKey) : []
+    const needsKeys = areKeysNeeded({ unsent, asked }, entry.parts.length)
+    const keys = needsKeys ? this.db.all<MadeKey>(selectMakers) : []
+    const maker = needsKeys ? entries.makerOf(entry) : entry.made_by
     // Behind others admission is not asked.
-    const admission = unsent > 0 ? { slots: noSlots(), ahead: [] } : this.#readForAdmission(lane, rules)
-    return { lane, unsent, asked: isHeldBack(entry) ? entries.countAsked(lane.sessionKey) : 0, ...admission }
+    const admission =
+      sumOf(unsent) > 0 ? { slots: noSlots(), ahead: [] } : this.#readForAdmission(lane, rules)
+    return { facts: { lane, unsent, asked, keys, ...admission }, maker }
   }
 
   #readForAdmission(lane: SqliteLane, rules: SendRules) {

@@ -69,8 +69,8 @@ class World {
     }))
     const entry = { session: 's', bot_id: 'b', user: 'u', mode, made_by: 'owner', parts, ...more }
     const first = mode === 'fail' ? outgoing('f') : undefined
-    const facts = { ...this.admission, unsent: 0, asked: 0 }
-    const call = { entry, id, rules: this.#rules, first, owner: 'me' }
+    const facts = { ...this.admission, unsent: [], asked: [], keys: [] }
+    const call = { entry, maker: 'owner', id, rules: this.#rules, first, owner: 'me' }
     const result = this.decide(plan => enqueue(facts, call, plan))()
     if (result.state === 'new' && result.begun) this.begun.push(result.begun)
     return result
