@@ -38,7 +38,7 @@ import { Outbox } from '../send/outbox.ts'
 import { Sender } from '../send/send.ts'
 import { Worker } from '../send/worker.ts'
 import { invitationStatusOf } from '../storage/invitations.ts'
-import { familyOf, hasKeyEnded, listBelow } from '../storage/keys.ts'
+import { familyOf, hasKeyEnded, listBelow, topOf } from '../storage/keys.ts'
 import { type BulletinPorts, Bulletins } from '../topics/bulletins.ts'
 import { type TopicPorts, Topics } from '../topics/topics.ts'
 import { createBackupProcess } from './backup-process.ts'
@@ -188,7 +188,7 @@ const createFamilyLookup = (keys: Directory['store']['keys']) => async (id: stri
 
 /** Opens topics, and what sends what is said to them. */
 export function openTopics(
-  { leases, node, store: { topics } }: Directory,
+  { leases, node, store: { keys, topics } }: Directory,
   {
     accounts,
     findChat,
@@ -217,7 +217,18 @@ export function openTopics(
   const own = withLogName(runtime, 'topics')
   return {
     topics: new Topics(
-      { topics, findRight, isRunning, findChat: (to, session) => findChat(to, session, {}), keepFile },
+      {
+        topics,
+        findRight,
+        async findTopName(key) {
+          const all = await keys.list()
+          const top = topOf(all, key)
+          return all.find(({ id }) => id === top)?.name ?? top
+        },
+        isRunning,
+        findChat: (to, session) => findChat(to, session, {}),
+        keepFile,
+      },
       own,
     ),
     bulletins: new Bulletins({ topics, findRight, sender }, own),
@@ -303,9 +314,8 @@ export function openPush(
     return row && views.toMessage(row)
   }
   const isKeyOver = createKeyCheck(store, clock)
-  const familyOf = createFamilyLookup(store.keys)
   const shared = { webhooks, events, resolveTarget, clock, closing, log: ownLog }
-  const endpoints = new Webhooks({ ...shared, getMessage, isKeyOver, familyOf })
+  const endpoints = new Webhooks({ ...shared, getMessage, isKeyOver, listKeys: () => store.keys.list() })
   const subscriptions = new Subscriptions({ ...shared, callbacks, endpoints }, runtime)
   return { delivery, webhooks: endpoints, subscriptions }
 }

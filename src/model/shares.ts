@@ -29,7 +29,12 @@ export const shares = {
   waiting: half(1000),
   /** Sends of an account that wait for an approval, or for their time. */
   heldBack: half(100),
+  /** Notices of a topic that wait for a person, and their bytes. Beyond these, notices are counted by name. */
+  notices: half(10_000),
+  noticeBytes: half(8 * mebibyte),
   webhooks: half(100),
+  /** Characters of the headers of all webhooks, names and values. */
+  webhookHeaders: half(512 * 1024),
   topics: half(1000),
   invitations: half(1000),
   /** Exports that are read at the same time in a process: each holds a page of messages and a media file. */

@@ -26,7 +26,7 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
-import { endedKeyError, keyOfMaker } from '../storage/keys.ts'
+import { endedKeyError, findTooMany, keyOfMaker, type MadeKey } from '../storage/keys.ts'
 import {
   isSubscribed,
   type NewWebhook,
@@ -46,8 +46,7 @@ export interface WebhookPorts {
   getMessage(messageId: string, scope?: Scope): Promise<Message | undefined>
   /** Whether a key has ended, by its id. */
   isKeyOver(id: string): Promise<boolean>
-  /** As `familyOf` of `storage/keys.ts`. */
-  familyOf(id: string): Promise<ReadonlySet<string>>
+  listKeys(): Promise<readonly MadeKey[]>
   clock: Clock
   log: Log
   /** Aborts when the gateway closes. */
@@ -73,8 +72,6 @@ const maxUrlLength = 2000
 const maxHeaderNameLength = 100
 /** Maximum characters of all headers of one endpoint, names and values. */
 const maxHeadersLength = 16 * 1024
-/** Maximum characters of all headers of all endpoints. */
-const maxAllHeadersLength = 512 * 1024
 /** Maximum pages that are read to count events. */
 const maxCountedPages = 20
 const countPageSize = 1000
@@ -167,23 +164,23 @@ export class Webhooks extends RoomPart<WebhookPorts> {
     const { webhooks } = this.ports
     const all = await webhooks.list()
     const hint = 'Remove a webhook that you no longer need.'
-    const maker = keyOfMaker(webhook.made_by)
-    const family = maker === undefined ? undefined : await this.ports.familyOf(maker)
-    const own = all.filter(({ made_by }) => family?.has(keyOfMaker(made_by) ?? ''))
-    const isFull = all.length >= shares.webhooks.most
-    const most = isFull ? all.length : own.length
-    if (isFull || (family && own.length + 1 > shares.webhooks.most - all.length - 1))
+    const keys = await this.ports.listKeys()
+    const { headers, made_by } = webhook
+    const most = findTooMany(shares.webhooks, keys, all, made_by)
+    if (most !== undefined)
       throw badArgument('url', `there are ${most} webhooks already, which is the maximum`, {
         details: { most },
         hint,
       })
-    const characters = [webhook, ...all].reduce((sum, { headers }) => sum + lengthOf(headers), 0)
-    if (characters > maxAllHeadersLength)
+    const lengths = all.map(one => ({ made_by: one.made_by, count: lengthOf(one.headers) }))
+    const length = lengthOf(headers)
+    const characters = length > 0 && findTooMany(shares.webhookHeaders, keys, lengths, made_by, length)
+    if (typeof characters === 'number')
       throw badArgument(
         'headers',
-        `the headers of all webhooks have more than ${maxAllHeadersLength} characters together`,
+        `webhooks have ${characters} characters of headers, and no room for these`,
         {
-          details: { most: maxAllHeadersLength },
+          details: { characters, most: shares.webhookHeaders.most },
           hint,
         },
       )

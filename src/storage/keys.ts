@@ -86,16 +86,20 @@ export type MadeKey = Pick<StoredKey, 'id' | 'made_by'> & Partial<Pick<StoredKey
  * Returns the ids of the keys that share their bounds with a key: the one at the top, which a caller without a key made, and
  * all below it, also those that have ended. Otherwise a key could leave more by making keys.
  */
-export function familyOf(keys: readonly MadeKey[], id: string): ReadonlySet<string> {
+export const familyOf = (keys: readonly MadeKey[], id: string): ReadonlySet<string> =>
+  listBelow(keys, topOf(keys, id))
+
+/** Returns the id of the key at the top of a family. */
+export function topOf(keys: readonly MadeKey[], id: string): string {
   const makers = new Map(keys.map(key => [key.id, keyOfMaker(key.made_by)]))
   let top = id
   for (let maker = makers.get(id); maker !== undefined; maker = makers.get(maker)) top = maker
-  return listBelow(keys, top)
+  return top
 }
 
 /** Something that a caller made, as `formatPrincipal` has it. */
 export interface Made {
-  readonly made_by: string
+  readonly made_by?: string | undefined
   readonly count?: number
 }
 
@@ -109,7 +113,7 @@ export function findTooMany(
   share: Parameters<typeof takesTooMuch>[0],
   keys: readonly MadeKey[],
   made: readonly Made[],
-  by: string,
+  by: string | undefined,
   more = 1,
 ): number | undefined {
   const key = keyOfMaker(by)

@@ -150,16 +150,18 @@ export interface PersonTopics {
   readonly doubts: readonly { readonly id: string; readonly names: NameCounts }[]
 }
 
-/** Notices of a topic that wait for a person, and their bytes. Beyond these, notices are counted by name. */
-export const mostWaiting = 10_000
-export const mostWaitingBytes = 8 * 1024 ** 2
 /** The same without a fingerprint of its sender is one until this long after it was sent. */
 export const sameTextMs = 5 * 60_000
 /** How long a process has a bulletin, unless it renews that. */
 export const bulletinLeaseMs = 60_000
 
-/** Who says notices. One sender's are never the same as another's, and it ends no other's; undefined: one that may end all. */
-export type NoticeSender = string | undefined
+/** Who says notices. */
+export interface NoticeSender {
+  /** What one sender says is never the same as what another one says, and ends nothing of it. Absent: this one may end all. */
+  readonly id?: string
+  /** The caller with whom it shares its room. Absent for the owner. */
+  readonly family?: string
+}
 
 export interface TopicStore {
   /** Lists all topics by name. */

@@ -39,6 +39,8 @@ export interface TopicPorts extends Pick<BulletinPorts, 'findRight'> {
   readonly topics: TopicStore
   /** Resolves a user to an id, and the session that sends to that user. @throws SvcError as `Sender.send` */
   findChat(to: string, session: string | undefined): Promise<TopicPerson>
+  /** Returns the name of the key at the top of a key's family, see `familyOf` of `storage/keys.ts`. */
+  findTopName(key: string): Promise<string>
   /** Whether a process sends what waits. */
   isRunning(): Promise<boolean>
   /** Keeps a file for a later send. @throws SvcError the errors of staging media */
@@ -71,10 +73,11 @@ export class Topics extends RunningPart<TopicPorts> {
     const received_at = this.runtime.clock.now()
     const staged: Notice[] = []
     for (const notice of notices) staged.push(await this.#stage(notice, call))
+    const sender = await this.#senderOf(by)
     const accepted: { id: string; expires_at: number }[] = []
     for (let at = 0; at < staged.length; at += storedAtOnce) {
       const some = staged.slice(at, at + storedAtOnce)
-      const stored = await this.ports.topics.accept(topic, some, senderOf(by))
+      const stored = await this.ports.topics.accept(topic, some, sender)
       if (!stored) throw await this.#unknown(by)
       accepted.push(...stored)
     }
@@ -99,6 +102,17 @@ export class Topics extends RunningPart<TopicPorts> {
       if (isSvcError(error) && error.code === 'rate_limited') return notice
       throw error
     }
+  }
+
+  /**
+   * Returns whom notices are from. A key that is made again under its name, by the same maker, is the same sender. The owner
+   * and the panel may end what any sender said.
+   */
+  async #senderOf({ grant, id = '', kind, maker, name = id }: Principal): Promise<NoticeSender> {
+    if (!grant) return {}
+    const top = maker === undefined ? name : await this.ports.findTopName(id)
+    const family = `${kind === 'panel' ? 'key' : kind} ${top}`
+    return { family, ...(kind !== 'panel' && { id: `${kind} ${maker ?? ''} ${name}` }) }
   }
 
   /** Returns what a door needs of a topic. @throws SvcError `not_found` as `accept` */
@@ -224,13 +238,6 @@ export class Topics extends RunningPart<TopicPorts> {
 }
 
 type ShownNotice = TopicState['notices'][number]
-
-/**
- * Returns whom notices are from. A key that is made again under its name, by the same maker, is the same sender. The owner and
- * the panel may end what any sender said.
- */
-const senderOf = ({ grant, id, kind, maker, name }: Principal): NoticeSender =>
-  grant === undefined || kind === 'panel' ? undefined : `${kind} ${maker ?? ''} ${name ?? id}`
 
 /** Returns one of the people of a topic, also one whose account is logged out. @throws SvcError `invalid_arguments` */
 function findMember({ people }: StoredTopic, who: string, field: string): TopicMember {

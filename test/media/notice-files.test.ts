@@ -42,6 +42,7 @@ async function setUp({ clock, storage, store }: Opened) {
   const topics = new Topics(
     {
       topics: store.topics,
+      findTopName: async () => 'top',
       isRunning: async () => true,
       findRight: async () => undefined,
       findChat: async () => ({ session: 's', user_id: 'u' }),

@@ -19,7 +19,7 @@ async function room() {
     ...quietPorts,
     ...{ webhooks, clock, resolveTarget: async () => ({}), getMessage: async () => undefined },
     isKeyOver: async () => false,
-    familyOf: async (id: string) => new Set([id]),
+    listKeys: async () => [],
     events: { getHead: async () => 's-0', listAfter: async () => ({ events: [], cursor: 's-0' }) },
   }
   return { ports, webhooks: new Webhooks(ports) }

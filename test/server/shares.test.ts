@@ -6,6 +6,7 @@ import { expect, test } from 'bun:test'
 import { checkCapacity } from '../../src/accounts/login-room.ts'
 import { viewFor } from '../../src/gateway/scoped.ts'
 import { QuestionTickets } from '../../src/mcp/questions.ts'
+import { createDirectCall } from '../../src/model/call.ts'
 import type { SvcError } from '../../src/model/error.ts'
 import { anyCaller, owner, type Principal } from '../../src/model/principal.ts'
 import { shares } from '../../src/model/shares.ts'
@@ -150,6 +151,33 @@ async function attackDoor(transport: 'http' | 'sse', { each }: { each: number })
   for (const { body, ok } of opened) if (ok) await body?.cancel()
 }
 
+/** Two keys of one maker say all that they can to a topic, each text so long. @returns how many are kept */
+async function attackTopic(length: number) {
+  await using t = await withKeys()
+  const { keys, topics } = t.gateway
+  await topics.add(owner, { name: 'home', to: [t.bots.get('default')!.user_id] })
+  const below = async (name: string) => {
+    const { key } = await keys.add({ name, can: ['notify'], topics: ['home'] }, t.greedy)
+    return (await keys.authenticate(key))!
+  }
+  let said = 0
+  const say = async (by: Principal, count: number) => {
+    const texts = Array.from({ length: count }, () => `${++said} `.padEnd(length, 'x'))
+    const notices = texts.map(text => ({ text, priority: 'default' as const }))
+    return (await topics.accept(createDirectCall({ by }), 'home', notices)).filter(({ id }) => id !== '0')
+  }
+  const all = [await below('one'), await below('two'), t.greedy]
+  let kept = 0
+  for (let nth = 0, more = 1; more > 0; nth++) {
+    more = (await say(all[nth % 2]!, 1000)).length
+    kept += more
+  }
+  for (const by of [...all, { ...t.greedy, kind: 'panel' } as const]) expect(await say(by, 1)).toEqual([])
+  expect(await say(t.third, 1)).toHaveLength(1)
+  expect(await say(owner, 1)).toHaveLength(1)
+  return kept
+}
+
 const attacks: Record<keyof typeof shares, () => Promise<void>> = {
   async bodies() {
     const taken = [await readAll(greedy, 4 * mb), await readAll(anyCaller, mb)]
@@ -219,10 +247,42 @@ const attacks: Record<keyof typeof shares, () => Promise<void>> = {
       t.send({ text: `${nth}`, when_closed: 'queue', send_at }, { by })
     await refuse(send, shares.heldBack)(t)
   },
+  async notices() {
+    expect(await attackTopic(10)).toBe(shares.notices.each)
+  },
+  async noticeBytes() {
+    const bytes = (await attackTopic(10_000)) * 10_000
+    expect(bytes).toBeLessThan(shares.noticeBytes.each)
+    expect(bytes).toBeGreaterThan(shares.noticeBytes.each * 0.9)
+  },
   async webhooks() {
     await using t = await withKeys()
     const endpoint = { url: 'http://127.0.0.1:9/', allow_private: true }
     await refuse(by => viewFor(t.gateway, by).webhooks.add(by, endpoint), shares.webhooks)(t)
+  },
+  async webhookHeaders() {
+    await using t = await withKeys()
+    const below = async (name: string) =>
+      (await t.gateway.keys.authenticate((await t.gateway.keys.add({ name, can: ['all'] }, t.greedy)).key))!
+    const all = [await below('one'), await below('two')]
+    const length = 16 * 1024
+    const add = (by: Principal, value = 'x'.repeat(length - 1)) =>
+      viewFor(t.gateway, by).webhooks.add(by, {
+        url: 'http://127.0.0.1:9/',
+        allow_private: true,
+        ...(value && { headers: { a: value } }),
+      })
+    const { each, most } = shares.webhookHeaders
+    const { count } = await callUntilRefused(nth => add(all[nth % 2]!), most)
+    expect(count * length).toBe(each)
+    for (const by of [...all, t.greedy]) expect(await codeOf(add(by))).toBe('invalid_arguments')
+    await add(t.greedy, '')
+    await callUntilRefused(() => add(t.second), most)
+    await add(t.greedy, '')
+    await add(t.third)
+    // What ended keys left takes nothing from others.
+    await t.gateway.keys.revoke(t.greedy.id!, owner)
+    expect((await callUntilRefused(() => add(owner), most)).count * length).toBe(each + 7 * length)
   },
   async topics() {
     await using t = await withKeys()

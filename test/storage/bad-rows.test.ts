@@ -162,7 +162,7 @@ onEach((it, open) => {
       ...{ keep_ms: day, attach_private: false, made_by: 'owner', created_at: 1 },
     })
     const texts = ['a', 'b', 'c'].map(text => ({ text, priority: 'default' }) as const)
-    await topics.accept('home', texts, undefined)
+    await topics.accept('home', texts, {})
     const bad = (await topics.read(person)).notices.find(({ name }) => name === 'a')
     await spoil(t, 'DELETE', 'notice', `old.id = ${bad!.id}`)
     t.clock.at += 2 * day

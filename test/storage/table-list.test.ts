@@ -194,10 +194,10 @@ async function fillTopics({ topics }: Opened['store'], clock: Opened['clock']): 
   })
   const media = { kind: 'image', url: words } as const
   const notice = { title: words, text: words, priority: 'high', tags: [words], click: words, media } as const
-  await topics.accept('home', [{ ...notice, unread: { severity: words } }], 'key a')
+  await topics.accept('home', [{ ...notice, unread: { severity: words } }], { id: 'key a' })
   clock.at += 2000
   await topics.expire()
-  await topics.accept('home', [notice], 'key a')
+  await topics.accept('home', [notice], { id: 'key a' })
   const [found] = await topics.listPersons()
   const counts = { [words]: 1 }
   const bulletin = {

@@ -315,7 +315,7 @@ export class MemoryGateway implements Gateway {
     resolveTarget: async target => target,
     getMessage: async id => this.log.find(message => message.message_id === id),
     isKeyOver: async () => false,
-    familyOf: async (id: string) => new Set([id]),
+    listKeys: async () => [],
     clock: systemClock,
     ...quietPorts,
   })

@@ -42,6 +42,7 @@ async function setUp() {
     topics: t.store.topics,
     sender: { send },
     findRight: async () => right,
+    findTopName: async () => 'top',
     isRunning: async () => true,
     findChat: async () => ({ session: 's', user_id }),
     keepFile: () => Promise.reject(new Error('no file here')),

@@ -20,6 +20,7 @@ async function setUp() {
     {
       topics: t.store.topics,
       findRight: async () => undefined,
+      findTopName: async () => 'top',
       isRunning: async () => true,
       findChat: async () => ({ session: 's', user_id: 'mUm@im.wechat' }),
       keepFile: async ({ kind }) => ({ kind, upload_id: 'kept' }),
@@ -242,6 +243,7 @@ test('where nothing runs, nothing is said to gather or to be on its way', async 
   const ports = {
     topics: t.store.topics,
     findRight: async () => ({ remaining: 10 }),
+    findTopName: async () => 'top',
     isRunning: async () => false,
     findChat: async () => ({ session: 's', user_id: 'mUm@im.wechat' }),
     keepFile: async () => ({ kind: 'file', upload_id: 'kept' }) as const,

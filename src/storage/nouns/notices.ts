@@ -1,4 +1,5 @@
 /** What senders said to topics, for each of their people, until it is sent or over. */
+import { shares, takesTooMuch } from '../../model/shares.ts'
 import type { Notice } from '../../model/topic.ts'
 import { changeApart, doneApart, type RowFailure, settingAside } from '../../platform/apart.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
@@ -25,16 +26,14 @@ import {
   priorityOf,
   rememberedUntil,
 } from '../rules/notices.ts'
-import {
-  type BriefNotice,
-  type MissedNotices,
-  mostWaiting,
-  mostWaitingBytes,
-  type NameCounts,
-  type NoticeSender,
-  type StoredTopic,
-  type TopicMember,
-  type TopicStore,
+import type {
+  BriefNotice,
+  MissedNotices,
+  NameCounts,
+  NoticeSender,
+  StoredTopic,
+  TopicMember,
+  TopicStore,
 } from '../topics.ts'
 import { createRemoveOld } from './old-rows.ts'
 import { membersOf, raise, readTopics } from './topic-rows.ts'
@@ -63,7 +62,7 @@ interface Keys {
   readonly sender: string
 }
 
-/** What waits for a person, and what of it is of one sender. */
+/** What waits for a person, and what of it is of one sender with those that share its room. */
 interface Waiting {
   count: number
   bytes: number
@@ -85,7 +84,10 @@ export const briefOf = ({ mark, media, priority, resolved, sender, ...row }: Bri
 
 const hashOf = (text: string, length: number): string =>
   nodeCrypto().hash('sha256', text, 'hex').slice(0, length)
-const senderKeyOf = (sender: NoticeSender): string => (sender === undefined ? '' : hashOf(sender, 16))
+/** Begins the sender of rows, so that those of a family are found. */
+const familyKeyOf = ({ family }: NoticeSender): string => (family === undefined ? '' : hashOf(family, 8))
+const senderKeyOf = (sender: NoticeSender): string =>
+  `${familyKeyOf(sender)}${sender.id === undefined ? '' : hashOf(sender.id, 16)}`
 const sharedIdOf = ({ mark, sender }: Keys): string => hashOf(`${sender} ${mark}`, 16)
 
 /** The verbs of `expire`, each for rows that have something to do with each other. */
@@ -157,16 +159,16 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
     const changed = new Set<Known>()
     const allowed = { keep_ms: topic.keep_ms, max: levelOf(topic.max_priority), now }
     let { bytes, count, own_bytes: ownBytes, own_count: ownCount } = held
-    /** A sender has no more than it leaves free; the owner may take the rest. */
-    const fits = (all: number, own: number, most: number) => all + (sender === undefined ? 0 : own) <= most
+    const isOwner = sender.family === undefined
     let more: NameCounts = {}
     const merge = (notice: Notice, one: Known | undefined, fresh: Keys): Known | undefined => {
       const was = one?.row
       const row = mergeNotice(was, notice, allowed)
       const isNew = row.state === 'waiting' && was?.state !== 'waiting'
       const growth = row.size - (was?.state === 'waiting' ? was.size : 0)
-      const isTooMuch = growth > 0 && !fits(bytes + growth, ownBytes + growth, mostWaitingBytes)
-      const isOneTooMany = isNew && !fits(count + 1, ownCount + 1, mostWaiting)
+      const isTooMuch =
+        growth > 0 && takesTooMuch(shares.noticeBytes, bytes, isOwner ? undefined : ownBytes, growth)
+      const isOneTooMany = isNew && takesTooMuch(shares.notices, count, isOwner ? undefined : ownCount)
       if (row.state === 'waiting' && (isTooMuch || isOneTooMany)) return undefined
       count += Number(isNew)
       ownCount += Number(isNew)
@@ -180,7 +182,7 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
     const results = notices.map(notice => {
       const fresh = { mark: markOf(notice), sender: senderKeyOf(sender) }
       const same = known.get(fresh.mark) ?? []
-      const own = same.filter(one => sender === undefined || one.sender === fresh.sender)
+      const own = same.filter(one => sender.id === undefined || one.sender === fresh.sender)
       const first = own.find(({ row }) => row.state !== 'over') ?? own[0]
       const about = notice.resolved === true && own.length > 0 ? own : [first]
       const [merged] = about.flatMap(one => merge(notice, one, fresh) ?? [])
@@ -203,7 +205,7 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
       sql`SELECT id, member, mark, sender, ${noticeColumns} FROM notice
         WHERE ${isIts} AND ${dialect.isOneOf(sql`mark`, marks)} ORDER BY last_at DESC, id DESC`,
     )
-    const isOwn = sql`sender = ${senderKeyOf(sender)}`
+    const isOwn = sql`substr(sender, 1, 8) = ${familyKeyOf(sender)}`
     const waiting = yield* readAll<Waiting & { member: number }>(
       sql`SELECT member, count(*) AS count, sum(size) AS bytes,
           count(CASE WHEN ${isOwn} THEN 1 END) AS own_count, coalesce(sum(CASE WHEN ${isOwn} THEN size END), 0) AS own_bytes
