@@ -22,6 +22,7 @@ import {
 } from '../model/webhook.ts'
 import { type Clock, createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
+import { formatCount } from '../platform/format.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
 import { RoomPart } from '../platform/runtime.ts'
@@ -176,14 +177,10 @@ export class Webhooks extends RoomPart<WebhookPorts> {
     const length = lengthOf(headers)
     const characters = length > 0 && findTooMany(shares.webhookHeaders, keys, lengths, made_by, length)
     if (typeof characters === 'number')
-      throw badArgument(
-        'headers',
-        `webhooks have ${characters} characters of headers, and no room for these`,
-        {
-          details: { characters, most: shares.webhookHeaders.most },
-          hint,
-        },
-      )
+      throw badArgument('headers', `${formatCount(characters, 'character')} of headers are stored already`, {
+        details: { characters, most: shares.webhookHeaders.most },
+        hint,
+      })
     // Refused if the key has ended since the call began: finding the address takes a while.
     await webhooks.add(webhook)
   }
