@@ -126,17 +126,24 @@ export async function linkTo(url: string): Promise<string> {
 }
 
 /** Lets a click on a link to a file of the API load it. @param failed gets the error of one that cannot be loaded */
-export const followFileLinks = (failed: (error: unknown) => void): void =>
-  document.addEventListener('click', event => {
+export function followFileLinks(failed: (error: unknown) => void): void {
+  const follow = (event: MouseEvent) => {
     const link = event.target instanceof Element ? event.target.closest('a') : null
     if (event.defaultPrevented || !link?.href.startsWith(new URL(`${base}/api/`, location.href).href)) return
+    const isForNewTab = event.button === 1 || event.ctrlKey || event.metaKey || event.shiftKey
+    // The menu of the browser, which a right click opens, has the link as it is.
+    if (event.button > 1) return
     event.preventDefault()
-    const { download, rel, target } = link
+    const { download, rel } = link
+    const target = isForNewTab ? '_blank' : link.target
     linkTo(link.href).then(
       href => Object.assign(document.createElement('a'), { href, target, rel, download }).click(),
       failed,
     )
-  })
+  }
+  document.addEventListener('click', follow)
+  document.addEventListener('auxclick', follow)
+}
 
 async function post<T>(path: string, input: object, how: How = {}): Promise<T> {
   const answer = await answerOf(`${base}/api/${path}`, { ...how, ...postOf(input) })

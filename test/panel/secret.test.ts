@@ -48,6 +48,10 @@ describe.skipIf(!hasBrowser)('a signed-in panel', () => {
     const saved = tab.waitForEvent('download')
     await tab.getByRole('link', { name: new RegExp(en['chat.download']) }).click()
     expect(await readFile(await (await saved).path(), 'utf8')).toBe('x')
+    // A middle click opens the file in a tab, or saves it, as the answer says.
+    const opened = tab.waitForEvent('download')
+    await tab.getByRole('link', { name: new RegExp(en['chat.download']) }).click({ button: 'middle' })
+    expect(await readFile(await (await opened).path(), 'utf8')).toBe('x')
     const answer = await tab.evaluate(async () => {
       const [, secret = ''] = Object.entries(localStorage).find(([key]) => key.startsWith('svc.secret')) ?? []
       const headers = { 'svc-panel': secret, 'content-type': 'application/json' }
