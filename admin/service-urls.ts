@@ -1,6 +1,6 @@
 /** Data that the service writes into the page, and URLs of the service as this browser reaches them. */
 import { navigate as go } from 'wouter-preact/use-browser-location'
-import type { Me } from '../src/model/key.ts'
+import type { PageCaller } from '../src/model/key.ts'
 
 export type Texts = Readonly<Record<string, string>>
 
@@ -21,7 +21,7 @@ interface Start {
   /** Whether the person must sign in first. */
   signed_out: boolean
   /** What the caller may do. Absent if a page of another origin opened this one: browsers then send no cookie. */
-  me?: Me
+  me?: PageCaller
   /**
    * The panel's path on its host; absent when that is the root. Relative to the URL of the page if the proxy
    * does not name the path.

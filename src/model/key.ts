@@ -137,3 +137,6 @@ export const Me = Type.Object({
   expires_at: Key.properties.expires_at,
 })
 export type Me = Static<typeof Me>
+
+/** What a page of the panel tells of its caller. */
+export type PageCaller = Pick<Me, 'principal' | 'rights' | 'tools'>

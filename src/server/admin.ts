@@ -8,7 +8,7 @@ import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
-import type { Me } from '../model/key.ts'
+import type { PageCaller } from '../model/key.ts'
 import { anyCaller, type Principal } from '../model/principal.ts'
 import type { ServiceFacts } from '../model/service.ts'
 import { bounded, closed } from '../model/shapes.ts'
@@ -141,13 +141,16 @@ export function createAdminApp(options: AdminOptions): AdminApp {
     log,
   })
   const { answerCall, methods } = addRoutes(options, context, access, events)
-  /** Returns what the caller of a page may do; undefined if it is not known. */
-  const meOf = async (request: Request): Promise<Me | undefined> => {
+  /**
+   * Returns what the caller of a page may do; undefined if it is not known. Names of the key, of people and of topics are not
+   * in it: another server of this host has the cookie, too.
+   */
+  const meOf = async (request: Request): Promise<PageCaller | undefined> => {
     const by = await access.identify(request, false, () => callerAddressOf(request), true)
     if (by instanceof SvcError) return undefined
-    // What is left of the limits is different in each answer.
-    const { left: _, ...known } = await invoke(me, gateway, {}, createDirectCall({ by, local: false }), log)
-    return known
+    const found = await invoke(me, gateway, {}, createDirectCall({ by, local: false }), log)
+    const { principal, rights, tools } = found
+    return { principal, rights, tools }
   }
   const page = createPageHandler(files, access, log, meOf, request =>
     onFailure(callerAddressOf(request) ?? '', 'sign_in'),
@@ -289,7 +292,7 @@ function createPageHandler(
   files: PanelFiles,
   access: Access,
   log: Log,
-  meOf: (request: Request) => Promise<Me | undefined>,
+  meOf: (request: Request) => Promise<PageCaller | undefined>,
   onRefused: (request: Request) => void,
 ) {
   const signInByLink = async (request: Request): Promise<Response> => {
@@ -327,7 +330,7 @@ function createPageHandler(
     if (filePath.test(path)) throw new SvcError('not_found', 'There is nothing at this path')
     let isSignedOut = false
     let cookie: string | undefined
-    let me: Me | undefined
+    let me: PageCaller | undefined
     try {
       isSignedOut = await access.isSignedOut(request)
       cookie = await access.renewSignIn(request)

@@ -5,7 +5,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { SvcError } from '../../model/error.ts'
-import type { Me } from '../../model/key.ts'
+import type { PageCaller } from '../../model/key.ts'
 import { returnIfAbsent } from '../../platform/files.ts'
 import { bundledBrotliOf, listBundledFiles, readBundledFile } from '../../platform/packed.ts'
 import { rootOf } from '../behind-proxy.ts'
@@ -67,7 +67,7 @@ export function openPanelFiles(folders: readonly string[]) {
      * @param ofNobody true for the page that asks for the token
      * @param me what the caller may do, if it is known
      */
-    async getPage(request: Request, path: string, ofNobody: boolean, me?: Me): Promise<Response> {
+    async getPage(request: Request, path: string, ofNobody: boolean, me?: PageCaller): Promise<Response> {
       const { html, page, languages } = await panel()
       const [, first = '', , user] = path.split('/')
       const place = first === 'conversations' && user ? 'chat' : first
@@ -109,7 +109,7 @@ async function loadPanel(folders: readonly string[]) {
   html.set('', html.get('/index.html')!)
   const texts = new Map(languages.map(({ code, texts }) => [code, texts]))
   const made = new Map<string, Promise<StaticFile>>()
-  const make = (path: string, language: string, root: string, me?: Me) => {
+  const make = (path: string, language: string, root: string, me?: PageCaller) => {
     const start = {
       language,
       texts: texts.get(language) ?? {},
@@ -125,7 +125,7 @@ async function loadPanel(folders: readonly string[]) {
     html,
     languages: languages.map(({ code }) => code),
     /** Returns the page for a path, in a language. @param root path of the panel on its host */
-    page(path: string, language: string, root: string, me?: Me): Promise<StaticFile> {
+    page(path: string, language: string, root: string, me?: PageCaller): Promise<StaticFile> {
       const key = `${path} ${language} ${root} ${JSON.stringify(me)}`
       const page = made.get(key) ?? make(path, language, root, me)
       if (made.size >= maxPages) made.clear()
