@@ -300,6 +300,21 @@ onEach(it => {
     expect((await begin(t, [part])).parts).toEqual([part])
   })
 
+  it('what a webhook queued that was removed since still ends and counts with the key that made it', async t => {
+    await wrote(t)
+    const { keys, webhooks } = t.store
+    await keys.add(key('a'))
+    await webhooks.add(endpoint('wh', 'key:a'))
+    await webhooks.add(endpoint('mine', 'owner'))
+    const entry = await queue(t, 'webhook:wh', Array(500).fill('reply'))
+    const other = await queue(t, 'webhook:mine', ['reply'])
+    for (const id of ['wh', 'mine']) expect(await webhooks.remove(id)).toBe(true)
+    expect(await failure(queue(t, 'key:a', ['more']))).toMatchObject({ code: 'quota_exhausted' })
+    await keys.revoke('a', t.clock.at)
+    expect(await read(t, entry.id)).toMatchObject({ asked: 'queue' })
+    expect(await read(t, other.id)).toMatchObject({ asked: undefined, parts: ['queued'] })
+  })
+
   it('the message that is being sent goes on; if it has to wait again, it waits for the yes', async t => {
     await wrote(t)
     const { keys, outbox } = t.store

@@ -23,7 +23,7 @@ import {
   type WebhookProgressStore,
   type WebhookStore,
 } from '../webhooks.ts'
-import { refuseRevoked } from './keys.ts'
+import { makerOf, refuseRevoked } from './keys.ts'
 import { createWebhookProgress } from './webhook-progress.ts'
 
 type Webhooks = Omit<WebhookStore, 'progress'> & Pick<WebhookProgressStore, 'listLanes'>
@@ -160,6 +160,9 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
           ...locked(id),
           sql`DELETE FROM webhook_lane WHERE webhook = ${id}`,
           sql`DELETE FROM webhook_try WHERE webhook = ${id}`,
+          // What it queued ends with its key, and counts for the key, as before.
+          sql`UPDATE outbox SET made_by = ${makerOf(constantSql('outbox.made_by'))}
+            WHERE made_by = ${`webhook:${id}`} AND ended_at IS NULL`,
           sql`DELETE FROM webhook WHERE id = ${id} RETURNING id`,
         ),
 
