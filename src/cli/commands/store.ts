@@ -78,7 +78,7 @@ export const commands: readonly CommandSpec[] = [
     words: 'store aside',
     summary: 'begin with an empty store, and keep the logins',
     about:
-      'Set the messages.db of a version of svc before the first release aside, as messages.db.aside, and begin with an empty one. Logins stay, and so does the right to answer. Messages, names, keys, webhooks and sends that wait are in the old file alone.',
+      'Set the messages.db of a version of svc before the first release aside, as messages.db.aside, and begin with an empty one. Logins stay, and so does the right to answer. Messages, names, keys, webhooks and sends that wait are in the old file alone: until you make a key, every program of this machine may call svc.',
     config: 'tool',
     noSandboxHint: 'ever',
     jsonHelp: 'print one JSON object: {aside: PATH}',
@@ -98,7 +98,7 @@ async function runAside(command: Command, line: CommandLine): Promise<void> {
   await writeResult(
     command,
     { aside },
-    `set aside: ${oneLine(aside)}. svc begins with an empty store. Remove the old file when it is needed no more\n`,
+    `set aside: ${oneLine(aside)}. svc begins with an empty store, without keys: until svc key add, every program of this machine may call it. Remove the old file when it is needed no more\n`,
   )
 }
 
