@@ -3,7 +3,7 @@
  * that a value copied to another row or column does not open.
  */
 import { Buffer } from 'node:buffer'
-import { SvcError } from '../model/error.ts'
+import { SvcError, type SvcErrorOptions } from '../model/error.ts'
 import { nodeCrypto, randomBytes } from './lazy-crypto.ts'
 
 /** Where a sealed value stands. The names stay the same for as long as the value stands there. */
@@ -93,7 +93,8 @@ export function createSealer(secret: string): Sealer {
     open(sealed, place) {
       const [, id, text = ''] = form.exec(sealed) ?? []
       if (id === undefined) return sealed
-      if (id !== keyId) throw sealedError(place, 'was encrypted with another secret key')
+      if (id !== keyId)
+        throw sealedError(place, 'was encrypted with another secret key', { details: { secret_key_id: id } })
       const question = `${nameOf(place)}\0${sealed}`
       const known = kept.get(question)
       if (known !== undefined) return known
@@ -104,7 +105,7 @@ export function createSealer(secret: string): Sealer {
         const value = Buffer.concat([decipher.update(bytes.subarray(ivBytes, -tagBytes)), decipher.final()])
         return keep(question, value.toString('utf8'))
       } catch (cause) {
-        throw sealedError(place, 'is damaged, or was moved from another place', cause)
+        throw sealedError(place, 'is damaged, or was moved from another place', { cause })
       }
     },
   }
@@ -150,8 +151,8 @@ export function createKeyRing(secret: string, second?: string): KeyRing {
 
 const nameOf = ({ table, column, key }: SealedPlace): string => [table, column, key].join('\0')
 
-const sealedError = ({ table, column }: SealedPlace, why: string, cause?: unknown) =>
+const sealedError = ({ table, column }: SealedPlace, why: string, more: SvcErrorOptions = {}) =>
   new SvcError('store_unavailable', `a secret in ${table} (${column}) ${why}`, {
     hint: 'Start svc with the secret key of this data directory: --secret-key-file or SVC_SECRET_KEY.',
-    cause,
+    ...more,
   })

@@ -148,6 +148,8 @@ export interface DatabaseFault {
   check: string
   problem: string
   fix: string
+  /** What `problem` says, for a program. */
+  details?: Record<string, unknown>
 }
 
 /** The database that nodes share, and the nodes. */

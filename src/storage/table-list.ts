@@ -278,7 +278,10 @@ export function rejectForeignNames({ files = {}, key: [by = ''], name }: StoreTa
     throw new SvcError(
       'invalid_arguments',
       `the row${which} of ${name} names a file in ${column} as svc does not: ${JSON.stringify(value)}`,
-      { hint: 'Another program changed the store: use a copy from before.' },
+      {
+        hint: 'Another program changed the store: use a copy from before.',
+        details: { table: name, row: row[by], column },
+      },
     )
   }
 }

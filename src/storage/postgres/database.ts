@@ -131,6 +131,7 @@ export class PgDatabase implements PgQueries {
     if (id === this.#storeId) return
     throw new SvcError('store_unavailable', 'the address of the database leads to another store', {
       hint: 'Correct the address; or, if svc should use that store, start svc again.',
+      details: { store_id: id },
     })
   }
 

@@ -105,12 +105,15 @@ export function storeErrorOf(error: unknown, address?: string): unknown {
     sqlStateOf(error) ?? (error instanceof PgConnectionError ? (error as { code?: string }).code : undefined)
   if (error instanceof PgUrlError) return outage(error.message, error.hint, error)
   const remedy = state === undefined ? undefined : remedies.find(([states]) => states.test(state))
-  if (remedy) return outage(`${named(remedy[1])} (${state})`, remedy[2], error)
+  if (remedy) return outage(`${named(remedy[1])} (${state})`, remedy[2], error, state)
   if (!(error instanceof PgConnectionError)) return error
   if (isTlsFailure(error)) return outage(`${named('the database')} offers no TLS`, noTlsHint, error)
   const why = state ?? (/time/i.test(error.message) ? 'it does not answer' : 'the connection ended')
-  return outage(`${named('the database')} cannot be reached: ${why}`, connectionHint, error)
+  return outage(`${named('the database')} cannot be reached: ${why}`, connectionHint, error, state)
 }
 
-const outage = (what: string, hint: string, cause: unknown): SvcError & Outage =>
-  Object.assign(new SvcError('store_unavailable', what, { hint, cause }), { isOutage: true } as const)
+const outage = (what: string, hint: string, cause: unknown, state?: string): SvcError & Outage =>
+  Object.assign(
+    new SvcError('store_unavailable', what, { hint, cause, ...(state && { details: { state } }) }),
+    { isOutage: true } as const,
+  )

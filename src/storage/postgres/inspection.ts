@@ -23,7 +23,7 @@ import { drive } from './drive.ts'
 import { placeOf, storeErrorOf } from './errors.ts'
 import type { KeyState } from './migrate.ts'
 import { type ComparedNode, comparedNodes, findDifferences, listNodes, readReplication } from './node-list.ts'
-import { faultError, findCopyFault, findFaults } from './requirements.ts'
+import { findCopyFault, findFaults, rejectFaults } from './requirements.ts'
 import { postgresDialect } from './routines.ts'
 import { newestForm } from './schema.ts'
 import { keyOfNameIn } from './session-keys.ts'
@@ -175,8 +175,7 @@ async function connect(url: string): Promise<Connected> {
 
 /** @throws SvcError `store_unavailable` if no node can work on the database */
 function working({ connection, faults }: Connected): PgConnection {
-  const error = faultError(faults)
-  if (error) throw error
+  rejectFaults(faults)
   return connection
 }
 

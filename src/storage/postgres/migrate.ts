@@ -6,7 +6,7 @@ import type { KeyRing } from '../../platform/sealing.ts'
 import { constantSql, sql } from '../../platform/sql.ts'
 import { rejectUnreleased, wayFromDatabase } from '../unreleased.ts'
 import type { PgDatabase } from './database.ts'
-import { rejectFaults } from './requirements.ts'
+import { findFaults, rejectFaults } from './requirements.ts'
 import { formAfter, steps as ownSteps } from './schema.ts'
 
 /** Only svc takes this advisory lock. */
@@ -48,10 +48,12 @@ export function followKeys({ secret_key, old_key }: KeyState, keys: KeyRing): vo
   if (secret_key !== undefined && !keys.sealWith(secret_key))
     throw new SvcError('store_unavailable', 'the store was encrypted with another secret key', {
       hint: 'All nodes need the same key: --secret-key-file or SVC_SECRET_KEY.',
+      details: { secret_key_id: secret_key },
     })
   if (old_key !== undefined && !keys.keyIds.includes(old_key))
     throw new SvcError('store_unavailable', `some secrets are still encrypted with the key ${old_key}`, {
       hint: 'Give that key too, with --secret-key-file, and the other one with --new-key-file, until svc secrets rotate has said that nothing is left.',
+      details: { secret_key_id: old_key },
     })
 }
 
@@ -71,7 +73,7 @@ export async function migrate(
     steps = ownSteps,
   }: { log: Log; keys: KeyRing | undefined; closed?: boolean; steps?: readonly string[] | undefined },
 ): Promise<void> {
-  await rejectFaults(db)
+  rejectFaults(await findFaults(db))
   const newest = formAfter(steps.length)
   let found = await readForm(db)
   if (found) rejectUnreleased('the store', found.form, wayFromDatabase)

@@ -67,19 +67,18 @@ export const rejectForeignSchema = (db: PgDatabase): Promise<void> =>
     try {
       await connection.run(constantSql('BEGIN'))
       const different = await listForeignParts(connection)
-      if (different.length > 0) throw foreignError(different)
+      if (different.length > 0) throw foreignError(different.slice(0, 5))
     } finally {
       // The transaction is undone.
       connection.destroy()
     }
   })
 
-const foreignError = (different: readonly string[]) =>
-  new SvcError(
-    'store_unavailable',
-    `the schema svc is not the one that svc makes: ${different.slice(0, 5).join(', ')}`,
-    { hint: 'Nothing was changed. Find out who changed it, and restore a dump from before.' },
-  )
+const foreignError = (parts: readonly string[]) =>
+  new SvcError('store_unavailable', `the schema svc is not the one that svc makes: ${parts.join(', ')}`, {
+    hint: 'Nothing was changed. Find out who changed it, and restore a dump from before.',
+    details: { parts },
+  })
 
 /** Returns the names of the parts that differ. Replaces the schema: the caller undoes the transaction. */
 export async function listForeignParts(connection: PgConnection): Promise<string[]> {

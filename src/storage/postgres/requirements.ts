@@ -62,6 +62,7 @@ export async function findFaults(queries: Pick<PgQueries, 'one'>): Promise<Datab
       check: 'encoding',
       problem: `the database has the encoding ${encoding}, which cannot store every character`,
       fix: "Make another one: CREATE DATABASE … OWNER … ENCODING 'UTF8' TEMPLATE template0.",
+      details: { encoding },
     },
     !fsync && {
       check: 'fsync',
@@ -82,29 +83,36 @@ export async function findFaults(queries: Pick<PgQueries, 'one'>): Promise<Datab
       check: 'connections',
       problem: `the database allows ${formatCount(connections, 'connection')}, and a node takes up to ${nodeConnections}`,
       fix: 'Raise max_connections, or the CONNECTION LIMIT of the role or the database.',
+      details: { connections },
     },
     !mayCreate && {
       check: 'rights',
       problem: 'the role of svc may not make its tables',
       fix: 'Let it own the database, or make the schema for it: CREATE SCHEMA svc AUTHORIZATION the role.',
+      details: { missing: ['CREATE ON SCHEMA svc'] },
     },
     missing.length > 0 && {
       check: 'rights',
       problem: `the role of svc lacks rights: ${missing.join(', ')}`,
       fix: 'GRANT them, or let it own everything in the schema svc.',
+      details: { missing },
     },
   ]
   return faults.filter(fault => fault !== false)
 }
 
 /** @throws SvcError `store_unavailable` with the first fault */
-export async function rejectFaults(queries: Pick<PgQueries, 'one'>): Promise<void> {
-  const error = faultError(await findFaults(queries))
+export function rejectFaults(faults: readonly DatabaseFault[]): void {
+  const error = faultError(faults)
   if (error) throw error
 }
 
 export const faultError = ([first]: readonly DatabaseFault[]): SvcError | undefined =>
-  first && new SvcError('store_unavailable', first.problem, { hint: first.fix })
+  first &&
+  new SvcError('store_unavailable', first.problem, {
+    hint: first.fix,
+    details: { check: first.check, ...first.details },
+  })
 
 /**
  * Returns why nothing may run on the database: it is a copy, such as a dump that was restored elsewhere. Both would take
@@ -128,17 +136,20 @@ async function findHome(queries: Pick<PgQueries, 'one'>): Promise<{ fault?: Data
   if (home === here) return { id: store }
   const [server, id, table, ...name] = home.split(' ')
   const [hereServer, hereId, hereTable] = here.split(' ')
+  const command = 'svc store adopt'
   const original = `the database ${name.join(' ')}`
-  const problem =
-    server !== hereServer
-      ? `this database is a copy of ${original} on another server, or came here by pg_upgrade`
-      : id === hereId && table === hereTable
-        ? `this is ${original} under another name`
-        : `this database is a copy of ${original}, or was restored from a dump of it`
+  const differs =
+    server !== hereServer ? 'server' : id === hereId && table === hereTable ? 'name' : 'database'
+  const problem = {
+    server: `this database is a copy of ${original} on another server, or came here by pg_upgrade`,
+    name: `this is ${original} under another name`,
+    database: `this database is a copy of ${original}, or was restored from a dump of it`,
+  }[differs]
   const fault = {
     check: 'copy',
     problem: `${problem}: nothing polls, sends or delivers here`,
-    fix: 'Stop every svc on the original for good, then run svc store adopt here.',
+    fix: `Stop every svc on the original for good, then run ${command} here.`,
+    details: { original: name.join(' '), differs, command },
   }
   return { fault, id: store }
 }
@@ -146,6 +157,6 @@ async function findHome(queries: Pick<PgQueries, 'one'>): Promise<{ fault?: Data
 /** @returns the id of the store; undefined while it has no tables. @throws SvcError `store_unavailable` */
 export async function rejectCopy(queries: Pick<PgQueries, 'one'>): Promise<string | undefined> {
   const { fault, id } = await findHome(queries)
-  if (fault) throw faultError([fault])
+  rejectFaults(fault ? [fault] : [])
   return id
 }

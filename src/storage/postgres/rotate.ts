@@ -96,10 +96,15 @@ async function choose(connection: PgConnection, from: string, to: string): Promi
     sql`SELECT secret_key, old_key FROM meta`,
   ])) as [unknown, { name: string }[], unknown, [KeyState]]
   if (state.secret_key === to) return
-  const names = found.map(({ name }) => name).join(', ')
-  throw new SvcError('store_unavailable', `not every process on the store has both keys: ${names}`, {
-    hint: 'Give all of them the new key with --new-key-file beside the old one, then run the same command again. A process that was killed counts for a few seconds more.',
-  })
+  const nodes = found.map(({ name }) => name)
+  throw new SvcError(
+    'store_unavailable',
+    `not every process on the store has both keys: ${nodes.join(', ')}`,
+    {
+      details: { nodes },
+      hint: 'Give all of them the new key with --new-key-file beside the old one, then run the same command again. A process that was killed counts for a few seconds more.',
+    },
+  )
 }
 
 /**

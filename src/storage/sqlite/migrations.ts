@@ -43,6 +43,7 @@ function rejectNewer(form: number, newest: number): void {
     `messages.db was written by a newer version of svc (form ${form})`,
     {
       hint: 'Use that version or a newer one, or another data directory.',
+      details: { form },
     },
   )
 }

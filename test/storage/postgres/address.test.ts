@@ -4,12 +4,13 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { followStoreUrl } from '../../../src/config/secrets.ts'
+import { isSvcError } from '../../../src/model/error.ts'
 import { systemClock } from '../../../src/platform/clock.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { openPgStorage } from '../../../src/storage/postgres/open.ts'
 import { newDatabase, secret } from '../../support/databases.ts'
 import { freezingProxy } from '../../support/freezing-proxy.ts'
-import { isPostgresThere } from '../../support/postgres.ts'
+import { isPostgresThere, sharedPostgres } from '../../support/postgres.ts'
 import { until } from '../../support/until.ts'
 import { insert, message } from '../support.ts'
 
@@ -41,6 +42,10 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     await using database = await newDatabase()
     await using other = await newDatabase()
     const { port } = new URL(database.url)
+    const storeId = await (await sharedPostgres()).psql(
+      'SELECT store_id FROM svc.meta',
+      new URL(other.url).pathname.slice(1),
+    )
     await using before = await freezingProxy(Number(port))
     await using after = await freezingProxy(Number(port))
     const through = (url: string, proxy: { port: number }) => url.replace(`:${port}/`, `:${proxy.port}/`)
@@ -68,7 +73,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
       await after.cut()
       await until('the other store is refused', 30_000, async () => {
         const failure = await storage.store.log.getHead().catch(error => error)
-        return failure instanceof Error && /another store/.test(failure.message)
+        return isSvcError(failure, 'store_unavailable') && failure.details?.store_id === storeId
       })
       file.write(database.url)
       await until('the node works on its store again', 30_000, works)
