@@ -9,7 +9,6 @@ export const firstSegments: readonly string[] = [
   'assets',
   'asyncapi.json',
   'audit',
-  'backup',
   'backups',
   'consumers',
   'conversations',

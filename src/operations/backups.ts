@@ -41,7 +41,7 @@ export const makeBackup = defineOperation({
     'Makes a backup in the folder of the schedule (`--backup-to`) and waits until it is written and checked. Then removes the oldest ones that are too many. A call while another one runs returns the same backup. The backup is also finished if the caller leaves.',
   output: Backup,
   examples: [{ summary: 'A backup was made', output: exampleBackup }],
-  rest: { route: 'POST /backup', tag: 'service' },
+  rest: { route: 'POST /backups', tag: 'service' },
   run: ({ backups }, _input, { signal }) =>
     Promise.race([
       backups.make(),

@@ -22,7 +22,7 @@ function folders(): { dir: string; to: string } {
 }
 
 const post = async ({ url }: Service): Promise<{ status: number; body: Json }> => {
-  const response = await fetch(`${url}/backup`, { method: 'POST' })
+  const response = await fetch(`${url}/backups`, { method: 'POST' })
   return { status: response.status, body: await response.json() }
 }
 const statusOf = async ({ url }: Service): Promise<Json> => (await fetch(`${url}/backups`)).json()
