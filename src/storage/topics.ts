@@ -107,8 +107,8 @@ export interface BriefNotice {
   readonly expires_at: number
   readonly resolved: boolean
   readonly has_media: boolean
-  /** Its file could not be sent. */
-  readonly lost_media: boolean
+  /** Name of its file that could not be sent. */
+  readonly lost_file: string | undefined
   readonly state: 'waiting' | 'sending' | 'sent' | 'unknown'
 }
 
@@ -228,7 +228,12 @@ export interface TopicStore {
    */
   takeOver(own: readonly string[]): Promise<StoredBulletin[]>
 
-  /** Ends a bulletin. `undone`: its notices wait again. @param withoutMedia their files are given up */
+  /**
+   * Ends a bulletin. `undone`: its notices wait again. Else a file that did not go waits, under its own name, as long as its notice
+   * would have.
+   *
+   * @param withoutMedia its files are given up
+   */
   settle(id: string, outcome: 'sent' | 'unknown' | 'undone', withoutMedia?: boolean): Promise<void>
 
   /** Returns the ids of the uploads that notices name, and bulletins that are being sent. */

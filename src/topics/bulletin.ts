@@ -24,8 +24,8 @@ export interface BulletinLine {
   readonly resolved: boolean
   /** The time it came, for people. */
   readonly time: string
-  /** Name of a file that does not go. */
-  readonly lostFile?: string | undefined
+  /** A file that does not go with it: its name, and whether it is given up. */
+  readonly file?: { readonly name: string; readonly isLost: boolean } | undefined
 }
 
 export interface BulletinContent {
@@ -53,8 +53,8 @@ const english = {
   resolved: 'over',
   again: 'again',
   others: 'others',
-  lostFile: (name: string) =>
-    `(The file ${name} is not sent: it could not be read, or too few answers are left.)`,
+  lostFile: (name: string) => `(The file ${name} is not sent: it could not be read.)`,
+  laterFile: (name: string) => `(The file ${name} comes later, when answers are left.)`,
 }
 const chinese: typeof english = {
   notices: count => `${count} 条通知`,
@@ -67,7 +67,8 @@ const chinese: typeof english = {
   resolved: '已恢复',
   again: '再次',
   others: '其他',
-  lostFile: name => `（文件 ${name} 未发送：无法读取，或剩余回复不足。）`,
+  lostFile: name => `（文件 ${name} 未发送：无法读取。）`,
+  laterFile: name => `（文件 ${name} 将在有剩余回复时发送。）`,
 }
 
 /** Bytes of a bulletin: one message has at most 16,384, and more would take more answers. */
@@ -118,14 +119,14 @@ const headOf = (line: BulletinLine, words: typeof english, name: string): string
 
 /** Formats the only notice of a bulletin, with everything that it says. @param room bytes */
 function formatOnly(line: BulletinLine, words: typeof english, room: number): string {
-  const { click, emojis = {}, lostFile, tags = [], wasSent } = line
+  const { click, emojis = {}, file, tags = [], wasSent } = line
   const labels = tags.filter(tag => !Object.hasOwn(emojis, tag))
   const { body: all, head: name } = wasSent ? { body: '', head: titleOf(line) } : partsOf(line)
   const head = headOf(line, words, name)
   const end = [
     ...(labels.length > 0 ? [labels.map(tag => `#${tag}`).join(' ')] : []),
     ...(click === undefined ? [] : [click]),
-    ...listFile(lostFile, words),
+    ...listFile(file, words),
   ]
   const plain = all.replace(/^.+$/gm, one =>
     headLike.test(withoutUnseen(one.normalize('NFKC'))) ? `· ${one}` : one,
@@ -140,8 +141,8 @@ const headLike = new RegExp(
   'u',
 )
 
-const listFile = (name: string | undefined, words: typeof english): string[] =>
-  name === undefined ? [] : [words.lostFile(cut(name, longestFileName))]
+const listFile = (file: BulletinLine['file'], words: typeof english): string[] =>
+  file === undefined ? [] : [words[file.isLost ? 'lostFile' : 'laterFile'](cut(file.name, longestFileName))]
 
 /** Formats the newest as lines, and counts those for which there is no room. */
 function shorten(lines: readonly BulletinLine[], words: typeof english) {
@@ -149,13 +150,13 @@ function shorten(lines: readonly BulletinLine[], words: typeof english) {
   let counted: NameCounts = {}
   let left = longestLines
   for (const line of lines) {
-    const { click, lostFile, name, time } = line
+    const { click, file, name, time } = line
     const { body, head } = partsOf(line)
     const said = excerptOf(body)
     const shape = [
       `${time} ${headOf(line, words, head)}${said && `${head && ':'} ${said}`}`,
       ...(click === undefined ? [] : [click]),
-      ...listFile(lostFile, words),
+      ...listFile(file, words),
     ].join('\n')
     left -= bytesOf(shape)
     if (left < 0) counted = sumNames([counted, { [name]: line.count }])

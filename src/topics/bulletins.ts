@@ -45,6 +45,8 @@ export class Bulletins extends RunningPart<BulletinPorts> {
   readonly #looked = new Map<string, Looked>()
   /** Unix ms: nothing goes to the person before. */
   readonly #heldUntil = new Map<string, number>()
+  /** Persons who get one file at a time until they write: of several, one could not be sent. */
+  readonly #oneFile = new Set<string>()
   /** Bulletins that this process is sending, by their ids. */
   readonly #running = new Map<string, Promise<void>>()
   #work: Promise<unknown> | undefined
@@ -53,7 +55,11 @@ export class Bulletins extends RunningPart<BulletinPorts> {
     super(ports, runtime)
 
     runtime.bus.on('committed', ({ messages, session }) => {
-      for (const { from_user } of messages) this.#looked.delete(keyOf({ session, user_id: from_user }))
+      for (const { from_user } of messages) {
+        const key = keyOf({ session, user_id: from_user })
+        this.#looked.delete(key)
+        this.#oneFile.delete(key)
+      }
     })
   }
 
@@ -112,7 +118,8 @@ export class Bulletins extends RunningPart<BulletinPorts> {
     const { findRight, topics } = this.ports
     const now = this.runtime.clock.now()
     const [known, right] = [await topics.read(person), await findRight(person)]
-    const plan = planBulletin(planFactsOf(known, right, now))
+    const mostFiles = this.#oneFile.has(keyOf(person)) ? 1 : undefined
+    const plan = planBulletin({ ...planFactsOf(known, right, now), mostFiles })
     this.#looked.set(keyOf(person), { version, next: Math.min(plan.until, now + lookAgainMs) })
     if (plan.answers === 0) return
     const bulletin = await this.#compose(person, known, plan)
@@ -129,15 +136,16 @@ export class Bulletins extends RunningPart<BulletinPorts> {
     const topicOf = new Map(topics.map(topic => [topic.id, topic]))
     const lines = whole.map((one): BulletinLine => {
       const { name = '', zone } = topicOf.get(one.member) ?? {}
-      const isLost = one.lost_media || (one.has_media && !plan.files.includes(one.id))
+      const isLater = one.has_media && !plan.files.includes(one.id)
+      const file = one.lost_file ?? (isLater ? (one.media?.file_name ?? one.name) : undefined)
       return {
         ...one,
         emojis: nameToEmoji,
         topic: name,
         count: countOf(one),
-        wasSent: one.reported > 0,
+        wasSent: one.reported > 0 && one.count > one.reported,
         time: timeIn(zone, one.last_at),
-        lostFile: isLost ? (one.media?.file_name ?? '') : undefined,
+        file: file === undefined ? undefined : { name: file, isLost: !isLater },
       }
     })
     const counted = topics.filter(({ id }) => plan.missed.includes(id))
@@ -151,7 +159,9 @@ export class Bulletins extends RunningPart<BulletinPorts> {
       },
       doubts: sumNames(doubts.map(({ names }) => names)),
       // In quiet hours writing brings nothing.
-      rest: plan.waits.filter(({ why }) => why !== 'quiet').length,
+      rest:
+        plan.waits.filter(({ why }) => why !== 'quiet').length +
+        all.filter(one => one.has_media && !plan.files.includes(one.id)).length,
       isLast: plan.isLast,
     })
     return {
@@ -201,7 +211,8 @@ export class Bulletins extends RunningPart<BulletinPorts> {
       if (error.code === 'idempotency_conflict') return unknown
       const isClosed = closedCodes.has(error.code)
       if (!isClosed) this.runtime.log.warn('a bulletin was not sent', { bulletin: id, error })
-      if (!isClosed && media.length > 0) return { state: 'undone', withoutMedia: true }
+      if (!isClosed && media.length > 1) this.#oneFile.add(keyOf({ session, user_id }))
+      if (!isClosed && media.length > 0) return { state: 'undone', withoutMedia: media.length === 1 }
       return { state: 'undone', restMs: Math.max(restMs, 1000 * (error.retryAfter ?? 0)) }
     }
   }

@@ -28,13 +28,14 @@ export function planFactsOf(
       quiet_until: quietUntil(quiet, minutesIn(zone, now), now),
       missed: Object.keys(missed.more).length + Object.keys(missed.expired).length,
     })),
-    notices: notices.map(({ has_media, id, member, priority, received_at, state }) => ({
+    notices: notices.map(({ count, has_media, id, member, priority, received_at, reported, state }) => ({
       id,
       topic: member,
       priority,
       received_at,
       has_media,
       wasSent: state !== 'waiting',
+      isFile: has_media && count === reported,
     })),
   }
 }

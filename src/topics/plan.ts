@@ -38,6 +38,8 @@ export interface PlannedNotice {
   readonly has_media: boolean
   /** It was sent, and came again since: it goes with others only. */
   readonly wasSent: boolean
+  /** Only its file is left to send. */
+  readonly isFile: boolean
 }
 
 export interface PlanFacts {
@@ -51,6 +53,8 @@ export interface PlanFacts {
   readonly isSending: boolean
   /** Whether the account is connected. */
   readonly isConnected: boolean
+  /** Most files of a bulletin; absent: three. */
+  readonly mostFiles?: number | undefined
   /** Those within `burstMs` and since the person wrote, the oldest first: when, in Unix ms, and its highest priority. */
   readonly bulletins: readonly { readonly at: number; readonly priority: Priority }[]
   readonly topics: readonly PlannedTopic[]
@@ -98,27 +102,31 @@ export function planBulletin(facts: PlanFacts): Plan {
   })
   const counted = topics.filter(({ missed, quiet_until }) => missed > 0 && quiet_until === undefined)
   const isDue = ({ until }: { until: number }) => until <= now
-  const callers = dues.filter(isDue).map(({ notice, topic }) => ({ priority: notice.priority, topic }))
-  const all = [...callers, ...counted.map(topic => ({ priority: 'default' as const, topic }))]
-  const allowed = all.filter(({ priority, topic }) => isAllowed(facts, priority, topic, 1))
+  const takesOf = ({ isFile }: PlannedNotice) => (isFile ? 2 : 1)
+  const callers = dues
+    .filter(isDue)
+    .map(({ notice, topic }) => ({ priority: notice.priority, topic, takes: takesOf(notice) }))
+  const all = [...callers, ...counted.map(topic => ({ priority: 'default' as const, topic, takes: 1 }))]
+  const allowed = all.filter(({ priority, takes, topic }) => isAllowed(facts, priority, topic, takes))
   const until = Math.min(...dues.map(one => one.until).filter(at => at > now))
   const idle = { go: [], files: [], missed: [], answers: 0, priority: 'min' as const, isLast: false, until }
   const closed = whyClosed(facts)
   if (closed !== undefined || allowed.length === 0) {
     const why = closed ?? whyNot(facts)
     const mayGo = ({ notice, topic }: (typeof dues)[number]) =>
-      closed === undefined && isAllowed(facts, notice.priority, topic, 1)
+      closed === undefined && isAllowed(facts, notice.priority, topic, takesOf(notice))
     const isHeld = (due: (typeof dues)[number]) => isDue(due) || (due.why === 'gathering' && !mayGo(due))
     const waits = dues.map(due => ({ id: due.notice.id, ...(isHeld(due) ? { why } : waitOf(due)) }))
     return { ...idle, waits }
   }
   // What is held by quiet hours stays; everything else goes along, since that costs nothing.
-  const going = dues.filter(({ notice, topic, until }) => until <= now || !isQuiet(notice.priority, topic))
+  const free = dues.filter(({ notice, topic, until }) => until <= now || !isQuiet(notice.priority, topic))
   const files = filesOf(
     facts,
-    going.map(({ notice }) => notice),
+    free.map(({ notice }) => notice),
     allowed,
   )
+  const going = free.filter(({ notice }) => !notice.isFile || files.includes(notice.id))
   const answers = 1 + files.length
   const most = Math.max(...topics.map(topic => topic.answers))
   const { remaining, used } = facts
@@ -132,7 +140,10 @@ export function planBulletin(facts: PlanFacts): Plan {
     isLast: !mayUse('topic', { remaining: remaining - answers, used: used + answers, most, isUrgent: true }),
     waits: dues
       .filter(one => !going.includes(one))
-      .map(({ notice, ...due }) => ({ id: notice.id, ...waitOf(due) })),
+      .map(({ notice, ...due }) => ({
+        id: notice.id,
+        ...(isDue(due) ? { why: whyNot(facts) } : waitOf(due)),
+      })),
   }
 }
 
@@ -188,7 +199,7 @@ function filesOf(
   callers: readonly { priority: Priority; topic: PlannedTopic }[],
 ): number[] {
   const ids = going.filter(({ has_media, wasSent }) => has_media && !wasSent).map(({ id }) => id)
-  for (let count = Math.min(mostFiles, ids.length); count > 0; count--)
+  for (let count = Math.min(facts.mostFiles ?? mostFiles, ids.length); count > 0; count--)
     if (callers.some(({ priority, topic }) => isAllowed(facts, priority, topic, 1 + count)))
       return ids.slice(0, count)
   return []

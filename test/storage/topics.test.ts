@@ -132,7 +132,7 @@ onEach(
       const [{ version } = { version: 0 }] = await topics.listPersons()
       await say(topics, [alert('c')])
       expect(await claim(t, 'b0', {}, version)).toBe(false)
-      await claim(t, 'b1', { names: { a: 1 } })
+      await claim(t, 'b1', { names: { a: 1 }, media: [{ kind: 'image', url: 'https://x' }] })
       await topics.settle('b1', 'undone', true)
       const { bulletins, isSending, notices } = await topics.read(person)
       expect([bulletins, isSending, notices.map(one => one.has_media)]).toEqual([

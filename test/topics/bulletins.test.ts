@@ -283,6 +283,71 @@ test('the last answer says so; what is over before it went out is not sent', asy
   expect(sent).toHaveLength(2)
 })
 
+const fileOf = (name: string) => ({ kind: 'file', upload_id: name, file_name: name }) as const
+const filesIn = ({ media }: SendRequest) => media.map(one => one.upload_id)
+
+test('files for which no answer is left wait, and come when the person writes', async () => {
+  await using s = await setUp()
+  const { pass, right, say, sent, t } = s
+  right.remaining = 4
+  const names = ['a', 'b', 'c', 'd']
+  await say({ text: 'four files', priority: 'high', media: fileOf('a') })
+  await say(...names.slice(1).map(name => ({ priority: 'high' as const, media: fileOf(name) })))
+  await pass(3)
+  expect(sent).toHaveLength(1)
+  const later = names.filter(name => !filesIn(sent[0]!).includes(name))
+  expect(later).toHaveLength(3)
+  for (const name of later)
+    expect(sent[0]!.text).toContain(`(The file ${name} comes later, when answers are left.)`)
+  expect(sent[0]!.text).toContain('Still waiting: 3. Write anything, and it comes.')
+  await pass(100)
+  expect(sent).toHaveLength(1)
+  expect([...(await t.store.topics.listFiles())].sort()).toEqual(later)
+  expect(
+    (await s.topics.show(owner, 'home')).notices.map(({ name, why }) => `${name} ${why}`).sort(),
+  ).toEqual(later.map(name => `${name} kept_answers`))
+  s.writes()
+  await pass(10)
+  expect(sent).toHaveLength(2)
+  expect(filesIn(sent[1]!).sort()).toEqual(later)
+  expect(sent[1]!.text).not.toMatch(/again|four files/)
+  await pass(100)
+  expect([sent.length, [...(await t.store.topics.listFiles())]]).toEqual([2, []])
+})
+
+test('a file that waits ends with its notice', async () => {
+  await using s = await setUp()
+  const { pass, right, say, t, text } = s
+  right.remaining = 3
+  await say({ text: 'look', priority: 'high', media: fileOf('a.png') })
+  await pass(3)
+  expect([...(await t.store.topics.listFiles())]).toEqual(['a.png'])
+  t.clock.at += 24 * 3_600_000
+  await pass(3)
+  expect([...(await t.store.topics.listFiles())]).toEqual([])
+  s.writes()
+  await pass(10)
+  expect(text()).toContain('Out of time, no longer sent: a.png')
+})
+
+test('of several files, the one that cannot be read is named, and the others come', async () => {
+  await using s = await setUp()
+  const { answers, pass, say, sent, text } = s
+  answers(request =>
+    filesIn(request).includes('bad')
+      ? new SvcError('not_found', 'there is no such upload')
+      : { status: 'accepted' },
+  )
+  await say(...['one', 'bad', 'two'].map(name => ({ priority: 'high' as const, media: fileOf(name) })))
+  await pass(200)
+  s.writes()
+  await pass(200)
+  expect(sent.flatMap(filesIn).sort()).toEqual(['one', 'two'])
+  expect(text().match(/The file .* not sent: .*/g)).toEqual([
+    'The file bad is not sent: it could not be read.)',
+  ])
+})
+
 test('what was refused waits, and goes later; a file that is gone is given up', async () => {
   await using s = await setUp()
   const { answers, pass, say, sent, text } = s
@@ -301,7 +366,7 @@ test('what was refused waits, and goes later; a file that is gone is given up', 
   answers(() => ({ status: 'accepted' }))
   await pass(40)
   expect(sent).toHaveLength(1)
-  expect(text()).toMatch(/look[\s\S]*file .*not sent/)
+  expect(text()).toMatch(/look[\s\S]*The file a\.png is not sent: it could not be read\./)
 })
 
 test('a process that dies after it sent sends nothing twice; what may not have arrived is named', async () => {

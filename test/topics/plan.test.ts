@@ -30,6 +30,7 @@ const notice = (more: Partial<PlannedNotice> = {}): PlannedNotice => ({
   received_at: now,
   has_media: false,
   wasSent: false,
+  isFile: false,
   ...more,
 })
 const facts = (notices: readonly PlannedNotice[], more: Partial<PlanFacts> = {}): PlanFacts => ({
@@ -137,6 +138,21 @@ test('what waits for a digest goes along; files go as far as the answers allow',
   expect(planBulletin(facts(notices, { used: 4 }))).toMatchObject({ files: [], answers: 1, isLast: true })
 })
 
+test('a file that is left goes if an answer is left for it, and takes none without it', () => {
+  const file = notice({ has_media: true, isFile: true, priority: 'high' })
+  expect(planBulletin(facts([file], { remaining: 4 }))).toMatchObject({ go: [1], files: [1], answers: 2 })
+  expect(planBulletin(facts([file], { remaining: 3 }))).toMatchObject({
+    answers: 0,
+    waits: [{ id: 1, why: 'kept_answers' }],
+  })
+  const other = notice({ id: 2, priority: 'high' })
+  expect(planBulletin(facts([file, other], { used: 4 }))).toMatchObject({
+    go: [2],
+    files: [],
+    waits: [{ id: 1, why: 'topic_answers' }],
+  })
+})
+
 test('what is only counted goes, too, also alone', () => {
   const topics = [topic({ missed: 3 }), topic({ id: 2 })]
   expect(planBulletin(facts([], { topics }))).toMatchObject({ go: [], missed: [1], answers: 1 })
@@ -184,14 +200,17 @@ function anyTopic(id: number): fc.Arbitrary<PlannedTopic> {
   })
 }
 function anyNotice(): fc.Arbitrary<PlannedNotice> {
-  return fc.record({
-    id: fc.constant(0),
-    topic: fc.constantFrom(1, 2),
-    priority: fc.constantFrom(...priorities),
-    received_at: anyTime,
-    has_media: fc.boolean(),
-    wasSent: fc.boolean(),
-  })
+  return fc
+    .record({
+      id: fc.constant(0),
+      topic: fc.constantFrom(1, 2),
+      priority: fc.constantFrom(...priorities),
+      received_at: anyTime,
+      has_media: fc.boolean(),
+      wasSent: fc.boolean(),
+      isFile: fc.boolean(),
+    })
+    .map(one => ({ ...one, isFile: one.isFile && one.has_media && !one.wasSent }))
 }
 
 test('whatever waits: the budget holds, quiet hours hold, and nothing is lost', () => {

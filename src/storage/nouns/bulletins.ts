@@ -15,7 +15,15 @@ import {
   readHeld,
   write,
 } from '../routine.ts'
-import { levelOf, type NoticeRow, noneMissed, priorityOf, withoutMissed } from '../rules/notices.ts'
+import {
+  levelOf,
+  type NoticeRow,
+  nameOf,
+  noneMissed,
+  priorityOf,
+  sizeOf,
+  withoutMissed,
+} from '../rules/notices.ts'
 import {
   bulletinLeaseMs,
   type MissedNotices,
@@ -28,7 +36,7 @@ import {
   type TopicPerson,
   type TopicStore,
 } from '../topics.ts'
-import { type BriefRow, briefColumns, briefOf } from './notices.ts'
+import { type BriefRow, briefColumns, briefOf, fileIn } from './notices.ts'
 import { keptBulletinMs } from './old-rows.ts'
 import { isOf, raise } from './topic-rows.ts'
 
@@ -158,7 +166,7 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
             ...(click !== undefined && { click }),
             ...(tags !== undefined && { tags: JSON.parse(tags) as string[] }),
             ...(row.media !== undefined &&
-              row.media !== '{}' && { media: JSON.parse(row.media) as NonNullable<Notice['media']> }),
+              !fileIn(row.media).isLost && { media: JSON.parse(row.media) as NonNullable<Notice['media']> }),
           }),
         )
       },
@@ -219,8 +227,8 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
       },
 
       *settle(id, outcome, withoutMedia = false) {
-        const [row] = yield* readHeld<{ missed: string; peer: string }>(
-          sql`SELECT missed, peer FROM bulletin WHERE id = ${id} AND state = 'sending'`,
+        const [row] = yield* readHeld<{ media: string; missed: string }>(
+          sql`SELECT media, missed FROM bulletin WHERE id = ${id} AND state = 'sending'`,
         )
         if (!row) return
         const missed = JSON.parse(row.missed) as Record<number, MissedNotices>
@@ -231,10 +239,20 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
         )
         const now = clock.now()
         const isIts = sql`bulletin = ${id} AND state = 'sending'`
+        const went = new Set((JSON.parse(row.media) as Media[]).map(one => JSON.stringify(one)))
+        const files = (yield* readAll<{ id: number; media: string }>(
+          sql`SELECT id, media FROM notice WHERE ${isIts} AND media IS NOT NULL ORDER BY id`,
+        )).map(one => ({ ...one, ...fileIn(one.media) }))
+        const given = withoutMedia ? files.filter(({ media }) => went.has(media)) : []
+        const left = files.filter(({ isLost, media }) => !isLost && !went.has(media))
         const undone = [
           sql`UPDATE bulletin SET named_in = NULL WHERE named_in = ${id}`,
-          sql`UPDATE notice SET state = CASE WHEN reported > 0 AND resolved = 0 THEN 'sent' ELSE 'waiting' END,
-            bulletin = NULL${constantSql(withoutMedia ? `, media = CASE WHEN media IS NOT NULL THEN '{}' END` : '')} WHERE ${isIts}`,
+          ...given.map(
+            ({ file_name, id }) =>
+              sql`UPDATE notice SET media = ${JSON.stringify({ file_name })} WHERE id = ${id}`,
+          ),
+          sql`UPDATE notice SET state = CASE WHEN reported > 0 AND resolved = 0 AND media IS NULL THEN 'sent'
+            ELSE 'waiting' END, bulletin = NULL WHERE ${isIts}`,
           sql`DELETE FROM bulletin WHERE id = ${id}`,
         ]
         const ended = [
@@ -246,6 +264,15 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
                 WHERE member = ${one.id} AND ${isIts} AND reported = 0) WHERE id = ${one.topic}`,
             ]
           }),
+          ...left.map(
+            ({
+              file_name,
+              id,
+              media,
+            }) => sql`UPDATE notice SET state = 'waiting', reported = telling, bulletin = NULL,
+              name = ${nameOf({ text: file_name ?? '', priority: 'default' })}, title = NULL, text = '', tags = NULL,
+              click = NULL, size = ${sizeOf(media)} WHERE id = ${id}`,
+          ),
           sql`UPDATE notice SET reported = telling, title = NULL, text = '', tags = NULL, click = NULL, media = NULL,
             size = 0, bulletin = ${outcome === 'unknown' ? id : undefined},
             state = CASE WHEN resolved = 1 THEN 'over' ELSE ${outcome} END,

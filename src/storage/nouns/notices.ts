@@ -1,4 +1,5 @@
 /** What senders said to topics, for each of their people, until it is sent or over. */
+import type { MediaContent } from '../../model/message.ts'
 import { shares, takesTooMuch } from '../../model/shares.ts'
 import type { Notice } from '../../model/topic.ts'
 import { changeApart, doneApart, type RowFailure, settingAside } from '../../platform/apart.ts'
@@ -49,7 +50,7 @@ const noticeColumns =
   constantSql(`name, title, text, priority, tags, click, media, size, count, reported, received_at,
   last_at, expires_at, state, resolved, bulletin`)
 
-export type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media' | 'lost_media' | 'shared_id'> &
+export type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media' | 'lost_file' | 'shared_id'> &
   Keys & {
     priority: number
     resolved: number
@@ -73,14 +74,23 @@ interface Waiting {
 /** A row of a person, and its id once it is stored. */
 type Known = Keys & { readonly id?: number; row: NoticeRow }
 
-export const briefOf = ({ mark, media, priority, resolved, sender, ...row }: BriefRow): BriefNotice => ({
-  ...row,
-  shared_id: sharedIdOf({ mark, sender }),
-  priority: priorityOf(priority),
-  resolved: resolved === 1,
-  has_media: media !== undefined && media !== '{}',
-  lost_media: media === '{}',
-})
+export function briefOf({ mark, media, priority, resolved, sender, ...row }: BriefRow): BriefNotice {
+  const { file_name = '', isLost = false } = media === undefined ? {} : fileIn(media)
+  return {
+    ...row,
+    shared_id: sharedIdOf({ mark, sender }),
+    priority: priorityOf(priority),
+    resolved: resolved === 1,
+    has_media: media !== undefined && !isLost,
+    lost_file: isLost ? file_name : undefined,
+  }
+}
+
+/** Reads what a notice keeps of its file: the name alone, once that is given up. */
+export function fileIn(media: string) {
+  const { file_name, kind } = JSON.parse(media) as Partial<MediaContent>
+  return { file_name, isLost: kind === undefined }
+}
 
 const hashOf = (text: string, length: number): string =>
   nodeCrypto().hash('sha256', text, 'hex').slice(0, length)

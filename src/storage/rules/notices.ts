@@ -48,6 +48,10 @@ export const nameOf = ({ media, text, title }: Notice): string =>
     longestName,
   )
 
+/** Bytes that count for a row. */
+export const sizeOf = (...texts: readonly (string | undefined)[]): number =>
+  200 + new TextEncoder().encode(texts.join('')).length
+
 function createRow(
   notice: Notice,
   { keep_ms, level, now }: { keep_ms: number; level: number; now: number },
@@ -64,7 +68,7 @@ function createRow(
     ...row,
     name: nameOf(notice),
     priority: level,
-    size: 200 + new TextEncoder().encode(Object.values(row).join('')).length,
+    size: sizeOf(...Object.values(row)),
     count: 1,
     reported: 0,
     received_at: now,
