@@ -11,6 +11,7 @@ import {
   type Svc,
 } from '../index.ts'
 import { consumerOf } from '../model/agent.ts'
+import { normalizeSessionName } from '../model/session.ts'
 import { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { Repetition } from '../platform/tasks.ts'
@@ -58,7 +59,7 @@ export async function runAgent(
   try {
     for (let isWaiting = false; !closing.aborted; await clock.sleep(lookEveryMs, closing)) {
       const work = await svc.workAsAgent()
-      if (await work.claimAgent(config.name)) {
+      if (await work.claimAgent(config.name, await sessionOf(config, ports))) {
         isWaiting = false
         await new Agent(svc, work, backend, config, ports, closing).run()
       } else if (!isWaiting) {
@@ -74,6 +75,10 @@ export async function runAgent(
     await backend.close()
   }
 }
+
+/** Returns the only session that an agent answers in, as it is called now; undefined: all. */
+const sessionOf = async ({ name, session }: AgentConfig, { names }: Pick<AgentPorts, 'names'>) =>
+  (await names?.get(name)?.()) ?? (session && normalizeSessionName(session))
 
 /** The agent, while this process has the claim on it. */
 class Agent {
@@ -135,7 +140,7 @@ class Agent {
 
   /** Works until the process closes, or another one has the claim. */
   async run(): Promise<void> {
-    const { agents = [this.#config], log, names } = this.#ports
+    const { agents = [this.#config], log } = this.#ports
     const { beside, name, operator } = this.#config
     const { signal } = this.#over
     const unlink = followSignal(this.#closing, this.#over)
@@ -146,14 +151,16 @@ class Agent {
         log.warn('the owner of a session is not known; its users get no answer unless they are allowed', {
           session: unowned,
         })
-      const others = (await this.#work.listRunning()).filter(one => agents.every(own => own.name !== one))
+      const session = await sessionOf(this.#config, this.#ports)
+      const others = (await this.#work.listRunning(session)).filter(one =>
+        agents.every(own => own.name !== one),
+      )
       if (others.length > 0 && !beside)
         log.warn('another agent answers here too: who may talk with both gets two answers (--beside)', {
           agent: others.join(', '),
         })
       for (const unknown of await this.#people.listUnknown())
         log.warn('nobody has this name; svc users name ID NAME gives it to a person', { name: unknown })
-      const session = (await names?.get(name)?.()) ?? this.#config.session
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
       const reading = { consumer: consumerOf(name), signal, ...only }
@@ -230,7 +237,8 @@ class Agent {
         for (const { error, key } of this.#conversations.values())
           if (error !== undefined) setAside({ row: key.session, error })
         if (clock.monotonic() >= renewAt) {
-          if (!(await this.#work.claimAgent(name))) return this.#over.abort()
+          const session = await sessionOf(this.#config, this.#ports)
+          if (!(await this.#work.claimAgent(name, session))) return this.#over.abort()
           await this.#work.renew()
           await this.#approvals.tidy()
           renewAt = clock.monotonic() + renewEveryMs

@@ -127,11 +127,20 @@ export interface TurnFilter {
  * and nothing claims it under the new name before. So release a conversation when nothing is left to do.
  */
 export interface AgentStore {
-  /** Claims an agent for this process. Not durable. @returns false if another process has it */
-  claimAgent(agent: string): Promise<boolean>
+  /**
+   * Claims an agent for this process. Not durable.
+   *
+   * @param session the only one that it answers in; absent: all
+   * @returns false if another process has it
+   */
+  claimAgent(agent: string, session?: string): Promise<boolean>
 
-  /** Returns the names of the agents that a living process has claimed, this one among them. */
-  listRunning(): Promise<string[]>
+  /**
+   * Returns the names of the agents that a living process has claimed, this one among them.
+   *
+   * @param session only those that answer in it
+   */
+  listRunning(session?: string): Promise<string[]>
 
   /** Returns the received messages that the consumer of an agent has not read to the end, oldest first. */
   listMissed(agent: string): Promise<MissedMessage[]>

@@ -372,6 +372,19 @@ test('an agent beside another one warns and names it, unless that is meant; so d
   expect(warnings()).toHaveLength(2)
 })
 
+test('an agent warns of those that answer its account, and of no others', async () => {
+  await using agents = await withAgents({ sessions: ['default', 'work'] })
+  const { lines } = agents.library
+  const warned = () => lines.flatMap(line => /two answers.*agent="?([^"\n]+)/.exec(line)?.[1] ?? [])
+  await agents.start(undefined, { name: 'one', session: 'default' })
+  await agents.start(undefined, { name: 'two', session: 'work' })
+  await agents.start(undefined, { name: 'three', session: 'Work' })
+  await agents.until('it warns', () => warned().length > 0)
+  await agents.start(undefined, { name: 'four' })
+  await agents.until('it warns', () => warned().length > 1)
+  expect(warned()).toEqual(['two', 'one, three, two'])
+})
+
 test('no more than eight turns run at a time', async () => {
   await using agents = await withAgents()
   const { backend } = await agents.start(undefined, { allow: 'everyone' })

@@ -350,6 +350,9 @@ onEach((it, open) => {
       expect(await other.store.agents.claimAgent('home')).toBe(false)
       expect(await other.store.agents.claimAgent('work')).toBe(true)
       expect(await agents.listRunning()).toEqual(['home', 'work'])
+      expect(await agents.claimAgent('home', 's')).toBe(true)
+      expect(await agents.listRunning('s')).toEqual(['home', 'work'])
+      expect(await agents.listRunning('t')).toEqual(['work'])
       await agents.claim(key())
       t.clock.at += 50_000
       await agents.renew()

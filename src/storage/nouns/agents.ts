@@ -174,15 +174,25 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
     return rows.filter(this.#isFree).map(({ agent, session, user }) => ({ agent, session, user }))
   }
 
-  *claimAgent(agent: string): Routine<boolean> {
-    // The row of the agent itself has session 0 and no user.
+  *claimAgent(agent: string, session?: string): Routine<boolean> {
+    // The row of the agent itself has session 0 and no user. What it answers in is the key of its only session.
     const id = yield* this.#ensure({ agent, user: '' }, 0)
-    return (yield* this.#take(nameOf({ agent }), id)) !== undefined
+    const row = yield* this.#take(nameOf({ agent }), id)
+    if (!row) return false
+    const key = session === undefined ? undefined : `${yield* this.context.ensureSession(session)}`
+    if (key !== row.agent_session)
+      yield* write(sql`UPDATE agent_conversation SET agent_session = ${key} WHERE id = ${id}`)
+    return true
   }
 
-  *listRunning(): Routine<string[]> {
+  *listRunning(session?: string): Routine<string[]> {
+    const isIn =
+      session === undefined
+        ? noSql
+        : sql` AND (c.agent_session IS NULL OR EXISTS (SELECT 1 FROM session s
+            WHERE CAST(s.key AS text) = c.agent_session AND s.key IN ${this.context.sessionKeys(session)}))`
     const rows = yield* readAll<ClaimRow & { agent: string }>(sql`SELECT c.agent, ${this.#claimColumns}
-      FROM agent_conversation c WHERE c.session = 0 AND c.owner IS NOT NULL ORDER BY c.agent`)
+      FROM agent_conversation c WHERE c.session = 0 AND c.owner IS NOT NULL${isIn} ORDER BY c.agent`)
     return rows.filter(row => row.owner === this.#owner || !this.#isFree(row)).map(({ agent }) => agent)
   }
 

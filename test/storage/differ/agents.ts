@@ -60,11 +60,11 @@ const addTurn = async (side: Here, isOther: boolean, ...turn: Parameters<AgentSt
 }
 
 const agents = {
-  claimAgent: verb({ agent, isOther }, (side, { agent, isOther }) =>
-    storeOf(side, isOther).agents.claimAgent(agent),
+  claimAgent: verb({ agent, isOther, only: maybe(session) }, (side, { agent, isOther, only }) =>
+    storeOf(side, isOther).agents.claimAgent(agent, only),
   ),
-  listRunning: verb({ isOther }, async (side, { isOther }) =>
-    sorted(await storeOf(side, isOther).agents.listRunning()),
+  listRunning: verb({ isOther, only: maybe(session) }, async (side, { isOther, only }) =>
+    sorted(await storeOf(side, isOther).agents.listRunning(only)),
   ),
   listMissed: verb({ agent, isOther }, async (side, { agent, isOther }) =>
     (await storeOf(side, isOther).agents.listMissed(agent)).map(({ id: _, ...missed }) => missed),
