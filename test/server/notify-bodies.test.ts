@@ -71,12 +71,9 @@ const rows: Record<string, Row> = {
       },
       msg: '[Shop] [🔴 Down] connect ECONNREFUSED 10.0.0.5:443',
     },
-    has: [
-      '[Shop] [🔴 Down] connect ECONNREFUSED 10.0.0.5:443',
-      'monitor.url: https://shop.example',
-      '33 other',
-    ],
-    hasNot: ['monitorID', 'ignoreTls'],
+    has: ['[🔴 Down] connect ECONNREFUSED 10.0.0.5:443'],
+    hasNot: ['monitor', 'other', 'interval', '2026', '[Shop]'],
+    notice: { title: 'Shop', priority: 'high', click: 'https://shop.example', resolved: false },
   },
   'Slack: attachments beside a text': {
     body: {

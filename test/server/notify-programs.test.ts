@@ -853,9 +853,27 @@ const rows: Record<string, ProgramRow> = {
   // https://github.com/louislam/uptime-kuma/blob/master/server/notification-providers/webhook.js
   'Uptime Kuma: as a form': {
     ...(await form({ data: JSON.stringify(kuma) })),
-    head: '[Shop] [🔴 Down] connect ECONNREFUSED',
-    has: ['https://shop.example'],
+    head: '[🔴 Down] connect ECONNREFUSED',
+    has: [],
     hasNot: ['{'],
+    notice: { title: 'Shop', click: 'https://shop.example', priority: 'high' },
+  },
+  'Uptime Kuma: a host without a page': {
+    body: {
+      ...kuma,
+      monitor: { ...kuma.monitor, url: 'https://', hostname: 'db1', port: 5432, type: 'port' },
+    },
+    head: '[🔴 Down] connect ECONNREFUSED\ndb1:5432',
+    has: [],
+    hasNot: ['https'],
+    notice: { title: 'Shop' },
+  },
+  'Uptime Kuma: the test': {
+    body: { heartbeat: null, monitor: null, msg: 'WeChat Testing' },
+    head: 'WeChat Testing',
+    has: [],
+    hasNot: ['\n'],
+    notice: { priority: 'default' },
   },
   'Uptime Kuma: as a query': {
     body: '',
@@ -952,6 +970,17 @@ const rows: Record<string, ProgramRow> = {
 }
 
 testPrograms(rows)
+
+test('a monitor of Uptime Kuma that is up again ends what said that it is down', async () => {
+  const up = { ...kuma.heartbeat, status: 1, msg: '200 - OK' }
+  const [[down], [over]] = [
+    await read({ body: kuma }),
+    await read({ body: { ...kuma, heartbeat: up, msg: '[Shop] [✅ Up] 200 - OK' } }),
+  ]
+  expect(down!.resolved).toBe(false)
+  expect(over).toMatchObject({ title: 'Shop', text: '[✅ Up] 200 - OK', priority: 'default', resolved: true })
+  expect(over!.fingerprint).toBe(down!.fingerprint!)
+})
 
 test('a text that is JSON is read as such, except what ntfy is given; what is none, or too deep, stays a text', async () => {
   const inner = JSON.stringify({ title: 'Inner', state: 'down' })

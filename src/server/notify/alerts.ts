@@ -1,10 +1,11 @@
 /**
- * Alerts of Alertmanager (webhook, version 4) and Grafana (webhook contact point), which has the same form with more
- * fields.
+ * Alerts of Alertmanager (webhook, version 4), of Grafana (webhook contact point), which has the same form with more
+ * fields, and of Uptime Kuma.
  *
  * @see https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
  * @see https://github.com/prometheus/alertmanager/blob/main/template/template.go `Data`, `Alert`
  * @see https://github.com/grafana/alerting/blob/main/templates/template_data.go `ExtendedAlert`
+ * @see https://github.com/louislam/uptime-kuma/blob/master/server/model/monitor.js `sendNotification`
  */
 import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
@@ -15,13 +16,29 @@ type Json = Readonly<Record<string, unknown>>
 
 /** Returns the alerts of a body; undefined if it has another form. */
 export function readAlerts(json: Json, priorities: NamedPriorities = {}): SentNotice[] | undefined {
-  const { alerts } = json
+  const { alerts, heartbeat, monitor } = json
+  if (isObject(heartbeat) && isObject(monitor) && textAt(heartbeat, 'monitorID') !== '')
+    return [readHeartbeat(heartbeat, monitor, textAt(json, 'msg'))]
   if (!Array.isArray(alerts) || alerts.length === 0 || !alerts.every(isAlert)) return undefined
   const notices = alerts.map(alert => readAlert(alert, priorities))
   const left = Number(json.truncatedAlerts)
   if (!(left > 0)) return notices
   const text = `${left} more alerts of ${textOf(json.receiver)} were left out by their sender`
   return [...notices, { text, priority: 'default', fingerprint: `truncated ${textOf(json.groupKey)}` }]
+}
+
+/** Reads what Uptime Kuma says of a monitor. Its test, and certificates, have a message alone. */
+function readHeartbeat(heartbeat: Json, monitor: Json, said: string): SentNotice {
+  const [name, status] = [textAt(monitor, 'name'), textAt(heartbeat, 'status')]
+  const host = [textAt(monitor, 'hostname'), textAt(monitor, 'port')].filter(Boolean).join(':')
+  return {
+    title: name,
+    text: joinLines(said.replace(`[${name}] `, ''), host),
+    priority: status === '0' ? 'high' : 'default',
+    click: textAt(monitor, 'url'),
+    fingerprint: `monitor ${textAt(heartbeat, 'monitorID')} ${name}`,
+    resolved: status === '1',
+  }
 }
 
 const isAlert = (alert: unknown): alert is Json =>
