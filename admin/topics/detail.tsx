@@ -179,7 +179,6 @@ function Facts({ topic }: { topic: Topic }) {
   const options = [
     digest && t('topics.digest'),
     signed && t('topics.signed'),
-    template !== undefined && t('topics.template'),
     attach_private && t('topics.private'),
   ].filter(option => option !== false)
   const words = Object.entries(unknown_severities)
@@ -205,8 +204,11 @@ function Facts({ topic }: { topic: Topic }) {
         </Fact>
       )}
       <Fact label={t('webhooks.tries')}>{t('topics.counts', { sent, expired })}</Fact>
-      {template_missed !== undefined && (
-        <Fact label={t('topics.template')}>{t('topics.template_missed', { count: template_missed })}</Fact>
+      {template !== undefined && (
+        <Fact label={t('topics.template')}>
+          <bdi class="block">{template}</bdi>
+          {template_missed !== undefined && t('topics.template_missed', { count: template_missed })}
+        </Fact>
       )}
       {words.length > 0 && (
         <Fact label={t('topics.unknown_words')}>

@@ -120,6 +120,17 @@ describe('beside a running service', () => {
     await run(['topic', 'remove', 'piped', '--yes'])
   })
 
+  test('a topic shows its template, and how many bodies it did not fit', async () => {
+    await run(['topic', 'add', 'shaped', '--to', user, '--template', '{{ .monitor.name }}\n{{ .msg }}'])
+    const url = `${service.url}/notify/shaped`
+    await fetch(url, { method: 'POST', body: JSON.stringify({ level: 'low' }) })
+    const { stdout } = await run(['topic', 'show', 'shaped'])
+    expect(stdout).toContain(
+      '\ntemplate: {{ .monitor.name }} ⏎ {{ .msg }}\ntemplate: it found nothing in 1 body,',
+    )
+    await run(['topic', 'remove', 'shaped', '--yes'])
+  })
+
   test('send answers with text, with - from stdin, and with several files in the order given', async () => {
     await said('send me something')
     await writeFile(join(home, 'cat.png'), Buffer.from('iVBORw0KGgo=', 'base64'))

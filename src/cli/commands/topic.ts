@@ -29,7 +29,8 @@ export const commands = [
 ]
 
 function describe(one: Topic): OutputLines {
-  const { answers, digest, keep_seconds, max_priority, min_priority, name, people, quiet, zone } = one
+  const { answers, digest, keep_seconds, max_priority, min_priority, name, people, quiet, template, zone } =
+    one
   return [
     oneLine(name),
     ...people.map(describePerson),
@@ -37,6 +38,7 @@ function describe(one: Topic): OutputLines {
     describeQuiet({ quiet, zone }),
     `answers: at most ${answers} of 10`,
     `keeps what waits for ${keep_seconds / 3600} h`,
+    template !== undefined && `template: ${oneLine(template)}`,
     ...describeUnread(one),
   ]
 }
