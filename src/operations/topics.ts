@@ -273,7 +273,7 @@ export const notify = defineOperation({
   positionals: ['topic', 'text'],
   async run({ topics }, { file_path, priority: urgency, text = '', topic, ...said }, call) {
     const { name, priorities } = await topics.find(call.by, topic)
-    const { priority = 'default', unknown } = readPriority(urgency, priorities)
+    const { priority = 'default', unknown } = readPriority(urgency, priorities, true)
     if (unknown !== undefined) throw unknownPriorityError()
     const media = file_path === undefined ? undefined : { kind: kindOf(file_path), path: file_path }
     const [accepted] = await topics.accept(call, name, [{ ...said, text, priority, ...(media && { media }) }])

@@ -214,7 +214,8 @@ async function answerSender(
       // What anybody may have sent is not parsed.
       if (isSigned && !hasSignature(request, bytes, secret)) throw wrongSignatureError()
       const body = early ?? (await readBodyForm(sources, bytes, parseLossless))
-      notices = readNotices(sources, body, about, named === undefined)
+      const dialect = named === undefined ? 'ntfy' : last === gotifyWord ? 'gotify' : undefined
+      notices = readNotices(sources, body, about, dialect)
       return notices.notices
     }
     const accepted = await invoke(acceptNotices, context.gateway, { topic, read }, call, context.log)

@@ -27,22 +27,25 @@ export interface ReadPriority {
 }
 
 /**
- * Reads a priority: ntfy's number or name, a word that is commonly used, or one that the topic names. Other programs count
- * further than 5: that is the highest. 0 and nothing say nothing.
+ * Reads a priority: ntfy's number or name, a word that is commonly used, also within others, or one that the topic names. Other
+ * programs count further than 5: that is the highest. 0 and nothing say nothing.
  *
+ * @param isExact as ntfy reads it: no further number, and no other words beside one
  * @see https://docs.ntfy.sh/publish/#message-priority
  */
-export function readPriority(value: unknown, named: NamedPriorities = {}): ReadPriority {
+export function readPriority(value: unknown, named: NamedPriorities = {}, isExact = false): ReadPriority {
   const plain = (text: string) => text.trim().toLowerCase().replace(/\s+/g, ' ')
   const said = isObject(value) ? value.name : value
   const text = plain(typeof said === 'string' || typeof said === 'number' ? `${said}` : '')
   const own = Object.entries(named).find(([name]) => plain(name) === text)?.[1]
   if (own !== undefined) return { priority: own }
   if (text === '' || /^0+$/.test(text)) return {}
-  if (/^-?\d{1,3}$/.test(text)) return { priority: priorities[Math.min(Math.max(Number(text), 1), 5) - 1] }
+  if ((isExact ? /^[1-5]$/ : /^-?\d{1,3}$/).test(text))
+    return { priority: priorities[Math.min(Math.max(Number(text), 1), 5) - 1] }
   const count = counted.exec(text)?.[1]
   if (count !== undefined) return { priority: byCount[Number(count)] }
-  const word = [text, ...text.split(/[^\p{L}]+/u)].find(word => priorityOfWord.has(word))
+  const parts = isExact ? [] : text.split(/[^\p{L}]+/u)
+  const word = [text, ...parts].find(word => priorityOfWord.has(word))
   return word === undefined ? { unknown: text } : { priority: priorityOfWord.get(word) }
 }
 

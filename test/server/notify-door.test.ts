@@ -141,6 +141,8 @@ test('a client of Gotify adds its word to the address: that is no sequence, and 
   for (const path of ['/notify/home/message', '/home/message'])
     expect([path, (await door.send(path, { headers })).status]).toEqual([path, 200])
   expect(door.gateway.taken.map(({ notice }) => notice.fingerprint)).toEqual([undefined, undefined])
+  await door.send('/notify/home/message', { headers, body: '{"message":"x","priority":2}' })
+  expect(door.gateway.taken.at(-1)!.notice.priority).toBe('low')
   const wrong = { headers: { 'X-Gotify-Key': 'wrong' } }
   expect((await door.send('/notify/home/message', wrong)).status).toBe(401)
   expect((await fetch(`${door.rest.url}/me`, { headers })).status).toBe(401)

@@ -45,5 +45,5 @@ export async function read({
     headers: new Headers(isRaw ? headers : { 'content-type': 'application/json', ...headers }),
     query,
   }
-  return readNotices(sources, await readBodyForm(sources, bytes, parseLossless), {}, false).notices
+  return readNotices(sources, await readBodyForm(sources, bytes, parseLossless), {}).notices
 }

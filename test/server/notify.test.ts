@@ -14,6 +14,7 @@ interface Sent {
   topic?: Partial<TopicForDoor>
   /** Posted to `/`. */
   isRoot?: true
+  dialect?: 'gotify'
 }
 
 /** Reads a body: bytes and texts as they are, anything else as JSON. */
@@ -23,6 +24,7 @@ async function read({
   body = '',
   topic = {},
   isRoot,
+  dialect,
 }: Sent): Promise<readonly SentNotice[]> {
   const isRaw = typeof body === 'string' || body instanceof Uint8Array
   const bytes = isRaw
@@ -36,7 +38,7 @@ async function read({
   ])
   const sources = { headers: new Headers(sent), query }
   const form = await readBodyForm(sources, bytes, parseLossless)
-  return readNotices(sources, form, topic, isRoot === true).notices
+  return readNotices(sources, form, topic, isRoot ? 'ntfy' : dialect).notices
 }
 
 const readOne = async (sent: Sent) => {
@@ -79,21 +81,32 @@ describe('ntfy', () => {
     )
   })
 
-  test('a priority that a proxy adds, an unknown one, and numbers of other programs', async () => {
+  test('a priority that a proxy adds, and one that is none', async () => {
     const priorityOf = async (headers: Record<string, string>) =>
       (await readOne({ headers, body: 'x' })).priority
     expect(await priorityOf({ Priority: 'u=1, i', 'X-Priority': '4' })).toBe('high')
-    expect(await priorityOf({ Priority: '8' })).toBe('max')
     for (const Priority of ['0', '', ' ']) expect(await priorityOf({ Priority })).toBe('default')
     for (const Priority of ['HIGH', ' high ', 'High']) expect(await priorityOf({ Priority })).toBe('high')
-    for (const Priority of ['hgih', '紧急', 'very much'])
+    for (const Priority of ['hgih', '紧急', 'very-urgent', 'not high', '6', '9', '-1', '1.5'])
       expect(await codeOf(priorityOf({ Priority }))).toBe('invalid_arguments')
     expect(await codeOf(read({ query: { p: 'hgih' }, body: 'x' }))).toBe('invalid_arguments')
     expect(await codeOf(read({ body: { topic: 'a', message: 'x', priority: 'hgih' } }))).toBe(
       'invalid_arguments',
     )
+    expect(await codeOf(read({ body: { topic: 'a', message: 'x', priority: 9 } }))).toBe('invalid_arguments')
     const topic = { priorities: { 紧急: 'max' } } as const
     expect((await readOne({ headers: { Priority: '紧急' }, body: 'x', topic })).priority).toBe('max')
+  })
+
+  test('numbers of other programs count further, and those of Gotify on a scale of its own', async () => {
+    const at = async (priority: unknown, dialect?: 'gotify') =>
+      (await readOne({ body: { message: 'x', priority }, ...(dialect && { dialect }) })).priority
+    expect([await at(9), await at('Very high!')]).toEqual(['max', 'high'])
+    const found = await Promise.all([-2, 0, 1, 3, 4, '7', 8, 10, 99].map(one => at(one, 'gotify')))
+    expect(found).toEqual(['min', 'min', 'low', 'low', 'default', 'default', 'high', 'high', 'high'])
+    expect((await readOne({ body: { message: 'x' }, dialect: 'gotify' })).priority).toBe('default')
+    const query = { message: 'x', priority: '2' }
+    expect((await readOne({ query, dialect: 'gotify' })).priority).toBe('low')
   })
 
   test('a file as body, with a name or without, and an address', async () => {
@@ -513,7 +526,7 @@ describe('what people report of their senders', () => {
 
   test('ntfy#608, TREK#1621: a title in Latin-1', async () => {
     const headers = new Headers([['title', Buffer.from('accentué', 'latin1').toString('latin1')]])
-    const { notices } = readNotices({ headers, query: {} }, { bytes: new Uint8Array([120]) }, {}, false)
+    const { notices } = readNotices({ headers, query: {} }, { bytes: new Uint8Array([120]) }, {})
     expect(notices[0]!.title).toBe('accentué')
   })
 })

@@ -157,7 +157,8 @@ test('the command line takes the words for a priority that a header takes, and r
     const waiting = await s.store.listWaiting('home', 100)
     expect([word, waiting.find(one => one.shared_id === id)?.priority]).toEqual([word, priority])
   }
-  expect(await failure(say('hgih'))).toMatchObject({ code: 'invalid_arguments', field: 'priority' })
+  for (const word of ['hgih', '9', 'very-urgent'])
+    expect(await failure(say(word))).toMatchObject({ code: 'invalid_arguments', field: 'priority' })
 })
 
 test('a text that no message can hold is a file, too', async () => {

@@ -20,6 +20,9 @@ import { type FieldSources, fieldText, findField, plainName } from './names.ts'
 import { isWebAddress, joinLines, textAt, textOf, tidyNotice } from './sent-notice.ts'
 import { fillTemplate } from './template.ts'
 
+/** Who can only have sent a request, by its address. */
+export type SenderDialect = 'ntfy' | 'gotify'
+
 /** Notices of one request. */
 export interface ReadNotices {
   readonly notices: readonly SentNotice[]
@@ -32,15 +35,16 @@ type About = Pick<TopicForDoor, 'priorities' | 'template'>
 /**
  * Reads the notices of a request.
  *
- * @param isNtfy its JSON can only be that of ntfy
+ * @param dialect whose JSON it can only be
  * @throws SvcError `invalid_arguments` for a time at which it should go out, and for a priority of ntfy that is none
  */
 export function readNotices(
   sources: Pick<FieldSources, 'headers' | 'query'>,
   body: ReadBody,
   topic: About,
-  isNtfy: boolean,
+  dialect?: SenderDialect,
 ): ReadNotices {
+  const isNtfy = dialect === 'ntfy'
   const { files = [] } = body
   // A list of one is that one.
   const json = Array.isArray(body.json) && body.json.length === 1 ? body.json[0] : body.json
@@ -53,7 +57,7 @@ export function readNotices(
   const alerts = object && readAlerts(object, topic.priorities)
   const query = isTemplate(sources) ? withoutTemplate(sources.query) : sources.query
   const own = { ...sources, query, json: isObject(json) ? json : undefined }
-  const [first, ...others] = (alerts ?? readAny(own, { ...body, json }, topic, isNtfy)).map(tidyNotice)
+  const [first, ...others] = (alerts ?? readAny(own, { ...body, json }, topic, dialect)).map(tidyNotice)
   const isMissed = isOther && topic.template !== undefined
   const unread = isMissed && { unread: { ...first!.unread, template: true as const } }
   const isKnown = textOf(findField(own, 'message')?.value) !== '' && !textAt(json, 'type')
@@ -94,6 +98,9 @@ const unshownOfNtfy = new Set('actions cache firebase email call markdown'.split
 const ofHomeAssistant = new Set(['message', 'title', 'target', 'data'])
 /** @see https://pushover.net/api#priority */
 const ofPushover: readonly Priority[] = ['min', 'low', 'default', 'high', 'max']
+/** From 0 to 10. @see https://github.com/gotify/android#message-priorities */
+const ofGotify = (count: number): Priority =>
+  count >= 8 ? 'high' : count >= 4 ? 'default' : count >= 1 ? 'low' : 'min'
 /** @see https://github.com/caronc/apprise/wiki/Development_API#message-types-and-themes */
 const ofApprise: Readonly<Record<string, Priority>> = {
   info: 'default',
@@ -107,15 +114,15 @@ function readAny(
   sources: FieldSources,
   body: ReadBody,
   { priorities }: About,
-  isNtfy: boolean,
+  dialect: SenderDialect | undefined,
 ): readonly SentNotice[] {
-  const isOfNtfy = isNtfy || textAt(sources.json, 'topic') !== ''
+  const isOfNtfy = dialect === 'ntfy' || textAt(sources.json, 'topic') !== ''
   const delay = findField(sources, 'delay')
   if (delay && (isOfNtfy || delay.key === undefined))
     throw badArgument('delay', 'svc sends notices at once, or in a digest of their topic', {
       hint: 'Leave out Delay, At and In.',
     })
-  const urgency = readUrgency(sources, priorities, isOfNtfy)
+  const urgency = readUrgency(sources, priorities, isOfNtfy ? 'ntfy' : dialect)
   const { priority = 'default', tag = '', unknown } = urgency
   const { files, key, lines } = readFilesOf(sources, body)
   const [tags, click] = [findField(sources, 'tags'), findField(sources, 'click')]
@@ -225,15 +232,17 @@ function findText(sources: FieldSources, field: 'message' | 'title', used?: stri
 function readUrgency(
   sources: FieldSources,
   named: NamedPriorities | undefined,
-  isOfNtfy: boolean,
+  dialect: SenderDialect | undefined,
 ): ReadPriority & { readonly keys: readonly (string | undefined)[]; readonly tag?: string } {
   const { json } = sources
   const found = findField(sources, 'priority')
   const keys = [found?.key]
   if (found?.key !== undefined && textAt(json, 'token') !== '' && textAt(json, 'user') !== '')
     return { priority: ofPushover[Number(found.value) + 2], keys: [...keys, 'user'] }
-  const read = readPriority(found?.value, named)
-  const isStrict = found?.key === undefined || isOfNtfy
+  const said = textOf(found?.value).trim()
+  if (dialect === 'gotify' && /^-?\d{1,3}$/.test(said)) return { priority: ofGotify(Number(said)), keys }
+  const isStrict = found?.key === undefined || dialect === 'ntfy'
+  const read = readPriority(found?.value, named, isStrict)
   if (read.unknown !== undefined && isStrict) throw unknownPriorityError()
   if (read.priority || read.unknown !== undefined) return { ...read, keys: read.priority ? keys : [] }
   const type = findField(sources, 'type')
