@@ -3,7 +3,7 @@
  * its own behind a mark, so that it cannot look like anything else.
  */
 import type { QuestionOption } from '../index.ts'
-import { findNamed } from '../model/typed-answer.ts'
+import { bareOf, findNamed } from '../model/typed-answer.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 
 /** Maximum length of the text of a question, in characters. */
@@ -48,7 +48,7 @@ export const englishQuestions: QuestionTexts = {
     `${isAgain ? 'That was not clear, and was not passed on. ' : ''}${toOneLine(agent, nameLength)} asks${user === undefined ? '' : `, for ${toOneLine(user, nameLength)}`}:`,
     `${user === undefined ? 'Send yes, no or a line' : 'Send a line'} from above within 5 minutes${otherwise === undefined ? '; else the turn ends.' : `; else ${otherwise}.`}`,
   ],
-  chosen: ({ kind, name }) => `Chosen: ${englishQuestions.kinds[kind]}: ${name}`,
+  chosen: option => `Chosen: ${nameIn(englishQuestions, option)}`,
   noQuestion: 'No open question has this code. Nothing was done.',
   howTo: (code, count) =>
     `Nothing was done. Send ${code} and a number from 1 to ${count}, such as ${code} 1.`,
@@ -67,13 +67,15 @@ export const chineseQuestions: QuestionTexts = {
     `${isAgain ? '没有看懂这个回答，也没有转交。' : ''}${toOneLine(agent, nameLength)} 请你决定${user === undefined ? '' : `（${toOneLine(user, nameLength)} 的对话）`}：`,
     `请在 5 分钟内回复${user === undefined ? '“是”“否”或' : ''}上面的一行${otherwise === undefined ? '，否则结束本次任务。' : `，否则选 ${otherwise}。`}`,
   ],
-  chosen: ({ kind, name }) => `已选择：${chineseQuestions.kinds[kind]}：${name}`,
+  chosen: option => `已选择：${nameIn(chineseQuestions, option)}`,
   noQuestion: '没有使用此代码的待答问题，未做任何操作。',
   howTo: (code, count) => `未做任何操作。请回复 ${code} 和 1 到 ${count} 的数字，例如 ${code} 1。`,
   isOver: code => `${code} 没有及时得到回答，因此没有允许。`,
 }
 
-const nameIn = ({ kinds }: QuestionTexts, { kind, name }: QuestionOption) => `${kinds[kind]}: ${name}`
+/** Says what an option does, and what the agent calls it where that is another name. */
+const nameIn = ({ kinds }: QuestionTexts, { kind, name }: QuestionOption) =>
+  bareOf(kinds[kind]) === bareOf(name) ? kinds[kind] : `${kinds[kind]}: ${name}`
 
 /** Returns the option that a text names, by its name or as a question shows it; undefined if that is not clear. */
 export function findShown(text: string, { code, options }: AskedQuestion): QuestionOption | undefined {

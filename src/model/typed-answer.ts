@@ -53,6 +53,10 @@ const meaningOf = (word: string): Meaning | undefined =>
 /** Numbers as Chinese writes them, from 1. */
 const numerals = '一二三四五六七八九十'
 
+const ordinals = 'FIRST SECOND THIRD FOURTH FIFTH SIXTH SEVENTH EIGHTH NINTH TENTH'.split(' ')
+/** In front of an ordinal, or behind it. */
+const aroundOrdinal = list('THE ONE')
+
 /** Chinese has no spaces: a run of characters is cut into the longest words that are known. */
 const chineseWords = new RegExp(
   `${Object.values(words)
@@ -106,7 +110,9 @@ export function readAnswer(text: string, isOpen: (code: string) => boolean): Sai
     all.length === 2 &&
     isCode(all[0]!) &&
     (/^\d{1,2}$/.test(all[1]!) || ['yes', 'no'].includes(meaningOf(all[1]!) ?? ''))
+  const hasOrdinal = all.some(word => ordinals.includes(word))
   for (const word of all) {
+    if (hasOrdinal && aroundOrdinal.has(word)) continue
     const meaning = meaningOf(word)
     const [, code = '', digits = ''] = /^([A-Z\d]{4})(\d{0,2})$/.exec(word) ?? []
     if (meaning === 'yes' || meaning === 'no') found[meaning] = true
@@ -116,6 +122,7 @@ export function readAnswer(text: string, isOpen: (code: string) => boolean): Sai
       if (digits) found.numbers.add(Number(digits))
     } else if (/^\d{1,2}$/.test(word)) found.numbers.add(Number(word))
     else if (numerals.includes(word)) found.numbers.add(numerals.indexOf(word) + 1)
+    else if (ordinals.includes(word)) found.numbers.add(ordinals.indexOf(word) + 1)
     else isSentence = true
   }
   const [code, ...otherCodes] = found.codes

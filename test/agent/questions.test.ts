@@ -2,6 +2,13 @@
 import { describe, expect, test } from 'bun:test'
 import type { PermissionRequest } from '../../src/agent/backend.ts'
 import { AnswerDelivery } from '../../src/agent/delivery.ts'
+import {
+  chineseQuestions,
+  englishQuestions,
+  findShown,
+  formatQuestion,
+  type QuestionTexts,
+} from '../../src/agent/question-text.ts'
 import { createQuestions } from '../../src/agent/questions.ts'
 import { Talkers } from '../../src/agent/talkers.ts'
 import type { AgentQuestion, Message, StoredTurn } from '../../src/index.ts'
@@ -540,6 +547,25 @@ describe('a question', () => {
     await t.svc.agents.answer((await t.question()).id, 'no')
     expect(await t.quickly(unknown)).toBe('no')
     expect(await t.got()).toHaveLength(9)
+  })
+
+  test('says an option once, by what it does, unless the agent calls it something else', () => {
+    const options = [
+      { id: 'a', name: 'Allow once', kind: 'allow_once' },
+      { id: 'b', name: 'Allow for this folder', kind: 'allow_always' },
+      { id: 'c', name: '拒绝。', kind: 'reject_once' },
+    ] as const
+    const asked = { code: 'A4RN', text: 'rm -rf build', agent: 'helper', options }
+    const lines = (texts: QuestionTexts) => formatQuestion(asked, texts).split('\n').slice(2, 5)
+    expect(lines(englishQuestions)).toEqual([
+      'A4RN 1 = allow once',
+      'A4RN 2 = allow always: Allow for this folder',
+      'A4RN 3 = reject: 拒绝。',
+    ])
+    expect(lines(chineseQuestions)[2]).toBe('A4RN 3 = 拒绝')
+    expect(englishQuestions.chosen(options[0])).toBe('Chosen: allow once')
+    for (const text of ['allow once', 'A4RN 1 = allow once', '1. Allow once'])
+      expect(findShown(text, asked)?.id).toBe('a')
   })
 
   test('cannot look like anything but words of the agent', async () => {
