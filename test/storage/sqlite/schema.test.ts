@@ -11,21 +11,32 @@ import { folderOfTest } from '../../support/folder.ts'
 test('src/README.md names every table of messages.db with every column, and says what each holds', async () => {
   const db = await openDatabase(':memory:')
   migrate(db)
-  const tables = db.all<{ name: string }>`SELECT name FROM pragma_table_list
-    WHERE schema = 'main' AND type <> 'shadow' AND name NOT LIKE 'sqlite_%'`
-  const real = tables.flatMap(({ name }) =>
-    db.all<{ name: string }>(`PRAGMA table_info(${name})`).map(column => `${name}.${column.name}`),
-  )
+  const names = db.all<{ name: string }>`SELECT name FROM pragma_table_list
+    WHERE schema = 'main' AND type <> 'shadow' AND name NOT LIKE 'sqlite_%'`.map(({ name }) => name)
+  const real = names.map((table): [string, string[]] => [
+    table,
+    db.all<{ name: string }>(`PRAGMA table_info(${table})`).map(({ name }) => name),
+  ])
   db.close()
   const page = readFileSync(join(import.meta.dir, '../../../src/README.md'), 'utf8')
-  const told: string[] = []
-  let table = ''
-  for (const [, named, column, what] of page.matchAll(/^\|(?: `(\w+)`)? \|(?: `(\w+)`)? \| ([^|]+) \|$/gm)) {
-    expect(what?.trim()).not.toBe('')
-    table = named ?? table
-    if (column) told.push(`${table}.${column}`)
+  const block = /^## Tables\n[\s\S]*?^```\n([\s\S]*?)^```$/m.exec(page)![1]!
+  const listed = block.split('\n\n').map(part => {
+    const [head = '', ...lines] = part.trimEnd().split('\n')
+    // Lines that are indented further go on with the line before.
+    const columns = lines.flatMap(line => /^ {2}(\w+(?:, \w+)*)(?: |$)/.exec(line)?.[1]?.split(', ') ?? [])
+    return { head, columns }
+  })
+  const [anyTable, ...own] = listed
+  expect(own.map(({ head }) => /^(\w+) +\w/.exec(head)?.[1]).sort()).toEqual(names.sort())
+  const used = new Set<string>()
+  for (const { head, columns } of own) {
+    const [, inTable = []] = real.find(([table]) => head.startsWith(`${table} `))!
+    const common = inTable.filter(column => !columns.includes(column))
+    for (const column of common) used.add(column)
+    expect([head, columns.filter(column => !inTable.includes(column))]).toEqual([head, []])
+    expect([head, common.filter(column => !anyTable!.columns.includes(column))]).toEqual([head, []])
   }
-  expect(told.sort()).toEqual(real.sort())
+  expect(anyTable!.columns.filter(column => !used.has(column))).toEqual([])
 })
 
 /** What the next version would add. */
