@@ -297,8 +297,12 @@ test('every script, file and heading that a page names exists', async () => {
   expect(links).toBeGreaterThan(20)
 })
 
-test('the front door is short', () => {
-  expect(pages.get('README.md')!.split('\n').length).toBeLessThanOrEqual(150)
+const wordsIn = (text: string) => text.split(/\s+/).filter(Boolean).length
+
+test('the front door is short, and so are the pages behind it', () => {
+  expect(wordsIn(pages.get('README.md')!)).toBeLessThanOrEqual(600)
+  const readmes = [...pages].filter(([path]) => path.endsWith('README.md'))
+  expect(readmes.reduce((sum, [, page]) => sum + wordsIn(page), 0)).toBeLessThanOrEqual(43_600)
 })
 
 test('every page is found from the front door', () => {

@@ -131,8 +131,8 @@ test('one file is installed: checked by the sums beside it, or as it is where th
 })
 
 test('the line of the README installs what is at an address, and the other what is in a folder', async () => {
-  const readme = readFileSync(resolve(import.meta.dir, '../../README.md'), 'utf8')
-  const [, fromAddress = ''] = /`(curl [^`]*install\.sh[^`]*)`/.exec(readme) ?? []
+  const readme = readFileSync(resolve(import.meta.dir, '../../scripts/README.md'), 'utf8')
+  const [, fromAddress = ''] = /^(curl .*install\.sh.*)$/m.exec(readme) ?? []
   const [, fromFolder = ''] = /`(sh FOLDER[^`]*)`/.exec(readme) ?? []
   const home = folderOfTest()
   const bin = toolbox('of the reader', { curl: `exec ${Bun.which('curl')} --insecure "$@"` })
