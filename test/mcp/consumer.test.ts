@@ -38,6 +38,8 @@ test('a new reader begins after what anybody was given, from its connection on',
     )
   await t.sandbox.say('nobody has read it')
   await stored(1)
+  // A name that a call gives itself begins after that call.
+  expect(await t.recv({ consumer: 'third', timeout: 0 })).toEqual([])
   expect(await recv()).toEqual(['nobody has read it'])
   await t.gateway.inbox.begin('second')
   await t.sandbox.say('after both began')
