@@ -150,6 +150,8 @@ export interface PersonTopics {
   readonly doubts: readonly { readonly id: string; readonly names: NameCounts }[]
 }
 
+/** Files of a topic for a person that wait without their notice. Beyond these, the earlier ones are counted by name. */
+export const mostFilesLeft = 20
 /** The same without a fingerprint of its sender is one until this long after it was sent. */
 export const sameTextMs = 5 * 60_000
 /** How long a process has a bulletin, unless it renews that. */

@@ -104,6 +104,12 @@ onEach(it => {
       await send()
       await uploads.sweep()
     }
-    expect((await Promise.all(taken.map(isThere))).filter(Boolean)).toEqual([])
+    const left = await Promise.all(taken.map(isThere))
+    expect(left.filter(Boolean)).toHaveLength(20)
+    expect(left.slice(0, 500)).not.toContain(true)
+    const [person] = await t.store.topics.listPersons()
+    const { topics } = await t.store.topics.read(person!)
+    // Each of the 22 messages took one.
+    expect(topics[0]!.missed.more).toEqual({ '–': taken.length - 22 - 20 })
   })
 })

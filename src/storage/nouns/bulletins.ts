@@ -16,6 +16,7 @@ import {
   write,
 } from '../routine.ts'
 import {
+  addNames,
   levelOf,
   type NoticeRow,
   nameOf,
@@ -27,6 +28,7 @@ import {
 import {
   bulletinLeaseMs,
   type MissedNotices,
+  mostFilesLeft,
   type NameCounts,
   type NewBulletin,
   type PersonTopic,
@@ -39,6 +41,8 @@ import {
 import { type BriefRow, briefColumns, briefOf, fileIn } from './notices.ts'
 import { keptBulletinMs } from './old-rows.ts'
 import { isOf, raise } from './topic-rows.ts'
+
+const nameOfFile = (text: string): string => nameOf({ text, priority: 'default' })
 
 type Media = Partial<NonNullable<Notice['media']>>
 
@@ -240,11 +244,17 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
         const now = clock.now()
         const isIts = sql`bulletin = ${id} AND state = 'sending'`
         const went = new Set((JSON.parse(row.media) as Media[]).map(one => JSON.stringify(one)))
-        const files = (yield* readAll<{ id: number; media: string }>(
-          sql`SELECT id, media FROM notice WHERE ${isIts} AND media IS NOT NULL ORDER BY id`,
+        const files = (yield* readAll<{ id: number; member: number; media: string; its: unknown }>(
+          sql`SELECT id, member, media, CASE WHEN ${isIts} THEN 1 ELSE 0 END AS its FROM notice
+            WHERE media IS NOT NULL AND (${isIts} OR state = 'waiting' AND count = reported
+              AND ${dialect.isOneOf(sql`member`, [0, ...members.map(one => one.id)])}) ORDER BY id`,
         )).map(one => ({ ...one, ...fileIn(one.media) }))
-        const given = withoutMedia ? files.filter(({ media }) => went.has(media)) : []
-        const left = files.filter(({ isLost, media }) => !isLost && !went.has(media))
+        const given = withoutMedia ? files.filter(one => one.its && went.has(one.media)) : []
+        const alone = files.filter(({ isLost, its, media }) => !isLost && !(its && went.has(media)))
+        const kept = new Set(
+          members.flatMap(({ id }) => alone.filter(one => one.member === id).slice(-mostFilesLeft)),
+        )
+        const tooMany = alone.filter(one => !kept.has(one))
         const undone = [
           sql`UPDATE bulletin SET named_in = NULL WHERE named_in = ${id}`,
           ...given.map(
@@ -258,21 +268,28 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
         const ended = [
           ...members.flatMap(one => {
             const left = withoutMissed(JSON.parse(one.missed) as MissedNotices, missed[one.id])
+            const more = tooMany
+              .filter(({ member }) => member === one.id)
+              .reduce((sum, { file_name = '' }) => addNames(sum, { [nameOfFile(file_name)]: 1 }), left.more)
             return [
-              sql`UPDATE topic_member SET missed = ${JSON.stringify(left)} WHERE id = ${one.id}`,
+              sql`UPDATE topic_member SET missed = ${JSON.stringify({ ...left, more })} WHERE id = ${one.id}`,
               sql`UPDATE topic SET sent = sent + (SELECT count(*) FROM notice
                 WHERE member = ${one.id} AND ${isIts} AND reported = 0) WHERE id = ${one.topic}`,
             ]
           }),
-          ...left.map(
-            ({
-              file_name,
-              id,
-              media,
-            }) => sql`UPDATE notice SET state = 'waiting', reported = telling, bulletin = NULL,
-              name = ${nameOf({ text: file_name ?? '', priority: 'default' })}, title = NULL, text = '', tags = NULL,
+          sql`UPDATE notice SET state = CASE WHEN resolved = 1 THEN 'over' ELSE 'sent' END, media = NULL, size = 0
+            WHERE state = 'waiting' AND ${dialect.isOneOf(sql`id`, [0, ...tooMany.map(one => one.id)])}`,
+          ...[...kept]
+            .filter(({ its }) => its)
+            .map(
+              ({
+                file_name = '',
+                id,
+                media,
+              }) => sql`UPDATE notice SET state = 'waiting', reported = telling, bulletin = NULL,
+              name = ${nameOfFile(file_name)}, title = NULL, text = '', tags = NULL,
               click = NULL, size = ${sizeOf(media)} WHERE id = ${id}`,
-          ),
+            ),
           sql`UPDATE notice SET reported = telling, title = NULL, text = '', tags = NULL, click = NULL, media = NULL,
             size = 0, bulletin = ${outcome === 'unknown' ? id : undefined},
             state = CASE WHEN resolved = 1 THEN 'over' ELSE ${outcome} END,
