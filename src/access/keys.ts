@@ -9,7 +9,14 @@ import { normalizeSessionName, sessionKeyOf, sessionNotFoundError } from '../mod
 import { isUserId } from '../model/user-id.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { RunningPart } from '../platform/runtime.ts'
-import { acceptedHashes, hasKeyEnded, type KeyStore, keyOfMaker, type StoredKey } from '../storage/keys.ts'
+import {
+  acceptedHashes,
+  endedKeyError,
+  hasKeyEnded,
+  type KeyStore,
+  keyOfMaker,
+  type StoredKey,
+} from '../storage/keys.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { StoreMaintenance } from '../storage/store.ts'
 import { normalizeCallerName } from './caller-name.ts'
@@ -199,7 +206,7 @@ export class Keys extends RunningPart<KeyPorts> {
     const isTrusted = await this.ports.maintenance.isClockTrusted()
     const now = isTrusted ? this.runtime.clock.now() : 0
     for (const known of this.#known.values())
-      endCallers(known, acceptedHashes(known.stored, now), endedError())
+      endCallers(known, acceptedHashes(known.stored, now), endedKeyError())
   }
 
   #noteUse(known: KnownKey, now: number, address: (() => string | undefined) | undefined): void {
@@ -395,7 +402,5 @@ const ownFields = ['name', 'sessions', 'users', 'topics', 'limits', 'expires_at'
 
 const unknownError = () =>
   new SvcError('not_found', 'no key has this id or name', { next: { action: 'see', what: 'keys' } })
-
-const endedError = () => new SvcError('unauthorized', 'The key was revoked or rotated, or has expired')
 
 const changedError = () => new SvcError('unauthorized', 'What the key may do was changed: call again')

@@ -71,7 +71,7 @@ export class Invitations extends RoomPart<InvitationPorts> {
   /**
    * Makes an invitation. Only this answer has its secret.
    *
-   * @throws SvcError `invalid_arguments`, `forbidden` if the key has ended meanwhile
+   * @throws SvcError `invalid_arguments`, `unauthorized` if the key has ended meanwhile
    */
   async add(by: Principal, input: NewInvitationInput): Promise<AddedInvitation> {
     const { clock, findUrl, invitations, listRunningAgents } = this.ports

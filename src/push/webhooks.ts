@@ -27,7 +27,7 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
-import { endedKeyError, findTooMany, keyOfMaker, type MadeKey } from '../storage/keys.ts'
+import { endedMakerError, findTooMany, keyOfMaker, type MadeKey } from '../storage/keys.ts'
 import {
   isSubscribed,
   type NewWebhook,
@@ -204,7 +204,7 @@ export class Webhooks extends RoomPart<WebhookPorts> {
    */
   async resume(by: Principal, id: string): Promise<WebhookEndpoint> {
     const webhook = await this.#getStored(by, id)
-    if (await this.#isOfEndedKey(webhook)) throw endedKeyError()
+    if (await this.#isOfEndedKey(webhook)) throw endedMakerError()
     const { disabled } = webhook
     const on = { disabled: undefined, failing_since: undefined, last_error: undefined }
     const fresh = disabled && { ...on, last_error_code: undefined }

@@ -9,6 +9,7 @@ import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import type { Peer } from '../platform/serve.ts'
+import { endedKeyError } from '../storage/keys.ts'
 import type { SignInStore } from '../storage/state.ts'
 import { addressOf, withProxyRouteOf } from './behind-proxy.ts'
 import { noteCaller, withCallerOf } from './caller.ts'
@@ -91,10 +92,7 @@ export class EventLinks extends RoomPart<LinkPorts> {
       })
     const linked: Linked = JSON.parse(Buffer.from(link.split('.')[0]!, 'base64url').toString())
     const by = await this.#makerOf(linked, () => addressOf(request, peer))
-    if (by === undefined || by.ended?.aborted)
-      return (
-        by?.ended?.reason ?? new SvcError('unauthorized', 'The key was revoked or rotated, or has expired')
-      )
+    if (by === undefined || by.ended?.aborted) return by?.ended?.reason ?? endedKeyError()
     const { signal, url } = request
     const answered = new Request(`${new URL(eventsPath, url)}?${new URLSearchParams(linked.stream)}`, {
       signal,

@@ -79,7 +79,7 @@ export interface InvitationStore {
 
   findByHash(hash: string): Promise<StoredInvitation | undefined>
 
-  /** @throws SvcError `invalid_arguments` if there are too many (`shares.invitations`); `forbidden` if the key that makes it was revoked */
+  /** @throws SvcError `invalid_arguments` if there are too many (`shares.invitations`); `unauthorized` if the key that makes it was revoked */
   add(invitation: NewInvitation): Promise<void>
 
   /** Ends an invitation: from then on nobody joins by it. @returns whether it was not revoked before */

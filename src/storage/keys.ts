@@ -151,9 +151,15 @@ export const sameNameError = (others: readonly string[]): SvcError =>
     hint: 'Choose another name, or revoke that key first.',
   })
 
-/** Why a call of a key that has ended writes nothing. */
+/** Why a caller whose key has ended is not answered, and why its call writes nothing. */
 export const endedKeyError = (): SvcError =>
-  new SvcError('forbidden', 'the key was revoked or has expired', { hint: 'Do it again with another key.' })
+  new SvcError('unauthorized', 'The key was revoked or rotated, or has expired')
+
+/** Why a webhook whose key has ended cannot be resumed, by the owner either. */
+export const endedMakerError = (): SvcError =>
+  new SvcError('forbidden', 'the key that added the webhook was revoked or has expired', {
+    hint: 'Add the webhook again with another key.',
+  })
 
 /** Whether a key was revoked before its time was over. */
 export const wasRevoked = ({ expires_at, revoked_at }: StoredKey): boolean =>
@@ -186,7 +192,7 @@ export interface KeyStore {
 
   /**
    * @throws SvcError `invalid_arguments` if a key that has not ended has the name, among those that its maker sees (a key
-   *   sees itself and those below it); or if there are `maxKeysBelow` keys; `forbidden` if the key that makes it was revoked
+   *   sees itself and those below it); or if there are `maxKeysBelow` keys; `unauthorized` if the key that makes it was revoked
    */
   add(key: NewKey): Promise<void>
 

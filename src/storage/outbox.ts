@@ -470,7 +470,7 @@ interface OutboxMaintenance {
    *   write; `content` stays
    * @returns undefined if no entry of that id waits for an approval, its `expires_at` is over, or `edited` has no
    *   text to replace
-   * @throws SvcError `forbidden` if `by` is a key that was revoked
+   * @throws SvcError `unauthorized` if `by` is a key that was revoked
    */
   approve(id: number, rules: SendRules, by: string, edited?: EditedText): Promise<ApproveResult | undefined>
 

@@ -171,7 +171,7 @@ export interface TopicStore {
 
   find(name: string): Promise<StoredTopic | undefined>
 
-  /** @throws SvcError `invalid_arguments` if the name is taken, or there are too many; `forbidden` for a revoked key */
+  /** @throws SvcError `invalid_arguments` if the name is taken, or there are too many; `unauthorized` for a revoked key */
   add(topic: NewTopic): Promise<void>
 
   /** @returns false if there is none */

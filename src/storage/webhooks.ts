@@ -178,7 +178,7 @@ export interface WebhookStore {
 
   get(id: string): Promise<Webhook | undefined>
 
-  /** @throws SvcError `forbidden` if the key that adds it was revoked */
+  /** @throws SvcError `unauthorized` if the key that adds it was revoked */
   add(webhook: NewWebhook): Promise<void>
 
   /**

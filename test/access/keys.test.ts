@@ -376,7 +376,7 @@ it('ends with all keys that it made', async t => {
   expect(await keys.revoke(top.id, owner)).toEqual({ success: true, revoked: [] })
   expect(await codeOf(keys.rotate(top.id, 0, owner))).toBe('not_found')
   // A call of a revoked key that is still on its way leaves no key behind.
-  expect(await codeOf(keys.add({ name: 'late', can: ['recv'] }, top.by))).toBe('forbidden')
+  expect(await codeOf(keys.add({ name: 'late', can: ['recv'] }, top.by))).toBe('unauthorized')
   expect(await codeOf(keys.get('late', owner))).toBe('not_found')
 })
 
@@ -393,7 +393,7 @@ it('leaves no upload that came in at its end, and no code that could be scanned'
   await writer.write(Buffer.from('half'))
   await t.gateway.keys.revoke(id, owner)
   await writer.close()
-  expect(await accepting).toMatchObject({ code: 'forbidden' })
+  expect(await accepting).toMatchObject({ code: 'unauthorized' })
   if (!isOnPostgres) expect(readdirSync(join(t.dir, 'media/uploads'))).toEqual([])
   await t.soon('the login is over', async () => (await names()).length === 2)
   await t.sandbox.scan({ qrcode: started.qr_url!, confirm: true })

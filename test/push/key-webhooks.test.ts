@@ -147,7 +147,7 @@ describe('the end of the key', () => {
     await keys.revoke(by.id!, owner)
     const added = await adding
     if (added instanceof Error) {
-      expect(added).toMatchObject({ code: 'forbidden' })
+      expect(added).toMatchObject({ code: 'unauthorized' })
       expect(await webhooks.list(owner)).toEqual([])
       return
     }

@@ -300,7 +300,7 @@ onEach((it, openStore) => {
       () => consumers.register('bb/new'),
       () => acknowledgements.readAfter('aa/acks', 0, { limit: 1 }),
     ])
-      expect(await failure(work() as Promise<unknown>)).toMatchObject({ code: 'forbidden' })
+      expect(await failure(work() as Promise<unknown>)).toMatchObject({ code: 'unauthorized' })
     expect(await backlog.listLags(9)).toHaveLength(3)
   })
 

@@ -213,7 +213,7 @@ onEach(it => {
     expect(
       await failure(t.store.invitations.add(invitation('late', { made_by: 'key:below' }))),
     ).toMatchObject({
-      code: 'forbidden',
+      code: 'unauthorized',
     })
   })
 

@@ -1,4 +1,5 @@
 /** Keys of callers, and all that ends with one. */
+import type { SvcError } from '../../model/error.ts'
 import { changeApart, doneApart } from '../../platform/apart.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { type KeyRow, keyOf } from '../key-rows.ts'
@@ -59,13 +60,18 @@ export function openKeys(context: NounContext, run: Runner): Omit<KeyStore, 'sha
  * Refuses what a revoked key writes.
  *
  * @returns statements for the write: the key is not revoked before that is committed
- * @throws SvcError `forbidden`
+ * @param errorOf makes the error. By default the caller's own key is the revoked one
+ * @throws SvcError `unauthorized`
  */
-export function* refuseRevoked(dialect: Dialect, made_by: string | undefined): Routine<readonly Sql[]> {
+export function* refuseRevoked(
+  dialect: Dialect,
+  made_by: string | undefined,
+  errorOf: () => SvcError = endedKeyError,
+): Routine<readonly Sql[]> {
   const id = keyOfMaker(made_by)
   if (id === undefined) return []
   const isRevoked = sql`SELECT revoked_at IS NOT NULL AS ended FROM access_key WHERE id = ${id}`
-  if ((yield* readFirst<{ ended: unknown }>(isRevoked))?.ended) throw endedKeyError()
+  if ((yield* readFirst<{ ended: unknown }>(isRevoked))?.ended) throw errorOf()
   return dialect.expect(sql`(${isRevoked}${dialect.holding('access_key')}) IS NOT TRUE`)
 }
 

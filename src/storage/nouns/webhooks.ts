@@ -1,6 +1,7 @@
 /** Webhook endpoints. */
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { cursorNumberOf } from '../events.ts'
+import { endedMakerError } from '../keys.ts'
 import {
   changes,
   type Noun,
@@ -127,7 +128,7 @@ function createWebhooks(context: NounContext): Noun<Webhooks> {
           ...rest,
           ...(rotation && { secrets: rotateSecrets(webhook.secrets, rotation) }),
         }
-        const living = resumes ? yield* refuseRevoked(dialect, webhook.made_by) : []
+        const living = resumes ? yield* refuseRevoked(dialect, webhook.made_by, endedMakerError) : []
         const subscription = now.subscription && JSON.stringify(now.subscription)
         const isElsewhere = change.allow_private !== undefined || change.subscription !== undefined
         const retries = resumes && hasFailures(webhook, yield* listLanes(id))
