@@ -92,10 +92,12 @@ test('a key and the keys that it made may have so many calls open; the next is r
   const grandchild = await t.addKey({}, child)
   const other = await t.addKey()
   const family = [top, child, grandchild]
-  // A few more: the call that looks takes a place, too.
-  for (let nth = 0; nth < mostOfKey + 10; nth++) t.send(family[nth % 3]!, 'POST /media', stalled)
-  const isFull = async () => (await t.statusOf(top)) === 429
-  await until('the bound is reached', 30_000, isFull)
+  // No other call of them looks meanwhile, which would take a place itself.
+  const calls = Array.from({ length: mostOfKey + 1 }, (_, nth) =>
+    t.send(family[nth % 3]!, 'POST /media', stalled),
+  )
+  await until('the bound is reached', 30_000, () => calls.some(call => call.isClosed))
+  expect(calls.filter(call => call.isClosed)).toHaveLength(1)
   const next = t.send(top, 'POST /media', stalled)
   await until('it is rejected', 30_000, () => next.isClosed)
   expect(next.text).toMatch(/^HTTP\/1\.1 429 /)
