@@ -55,7 +55,10 @@ test('a reader with a key leaves the others what it may not see itself', async (
 test('the reader of one session goes on after a rename, and gets nothing of the account that gets its name', async () => {
   await using t = await withGateway({ sessions: ['default', 'other'] })
   await using rest = await restOf(t.gateway)
-  await using stream = await eventSource(`${rest.url}/events?session=default`)
+  // From the start: the node may tell only now that the session is connected.
+  await using stream = await eventSource(`${rest.url}/events?after=0&session=default`)
+  const connected = { name: 'default', change: 'connected' }
+  expect((await stream.next())?.data).toMatchObject({ type: 'session.status', data: connected })
   const { accounts } = t.gateway
   await accounts.rename('default', 'shop')
   const renamed = { name: 'shop', change: 'renamed', previous_name: 'default' }
@@ -310,6 +313,8 @@ test('what is told is as /asyncapi.json describes it, which anybody may read', a
   await t.sandbox.say('hi')
   await t.receive(1)
   await t.send({ text: 'hello' })
+  // An accepted send notes that the account is not muted; it does not wait for that note itself.
+  await t.until('the send is noted', async () => (await t.other.sessions.get('default'))?.bot?.ids_at)
   const { token } = t.bots.get('default')!
   await t.other.sessions.mark('default', token, { muted_at: 1, muted_because: 'no_ids' })
   const renamed = await fetch(`${rest.url}/tools/default/rename_session`, {
