@@ -124,6 +124,8 @@ async function openRooms(options: GatewayOptions, directory: Directory, runtime:
       backups,
       // Nobody reads a log that ends with its process.
       auditMs: store.durable ? config.auditDays * dayMs : 0,
+      // They may quote messages.
+      answersMs: Math.min(config.storeMaxAgeDays || 30, 30) * dayMs,
       retention: `max_age_days=${config.storeMaxAgeDays} max_count=${config.storeMaxCount} audit_days=${config.auditDays}`,
     },
     runtime,

@@ -24,6 +24,8 @@ export interface HousekeepingPorts {
   backups: Pick<Backups, 'forgetGone'>
   /** How long lines of the audit log are kept. */
   auditMs: number
+  /** How long the answers of webhooks are kept. */
+  answersMs: number
   /** What is kept, for the audit log. */
   retention: string
 }
@@ -133,6 +135,7 @@ export class Housekeeping {
       ['send_retention', 'old sends', 0, 'key of send', 'send'],
       ['audit_retention', 'audit log', ports.auditMs, 'line'],
       ['turn_retention', 'turns of agents', turnsMs, 'turn', 'question'],
+      ['answer_retention', 'answers of webhooks', ports.answersMs, 'answer'],
       ['key_retention', 'ended keys', ended, 'key'],
       ['invitation_retention', 'ended invitations', ended, 'invitation'],
       ['session_retention', 'names of sessions that are gone', ended, 'session'],

@@ -22,6 +22,7 @@ import { type Clock, systemClock } from '../platform/clock.ts'
 import { requestPermits as permits } from '../platform/permits.ts'
 import { type Runtime, withLogName } from '../platform/runtime.ts'
 import type { Callbacks } from '../push/callbacks.ts'
+import type { WebhookSenderPorts } from '../push/courier.ts'
 import { WebhookDispatcher } from '../push/delivery.ts'
 import type { ResolveTarget } from '../push/events.ts'
 import { Feed } from '../push/feed.ts'
@@ -283,19 +284,21 @@ export function openPush(
 ) {
   const { clock, closing, log: ownLog } = withLogName(runtime, 'webhooks')
   const { events, log, maintenance, webhooks } = store
+  const feed = new Feed({ events, log, views })
+  const createLinks: WebhookSenderPorts['createLinks'] = ({ id: webhook, link_key }) => {
+    const { url } = address
+    if (url === undefined) return undefined
+    const link = (message_id: string, item: string) =>
+      `${url}${createSignedLink(link_key, { webhook, message_id, item }, clock.now())}`
+    return { linkMedia: (id, item) => link(id, String(item)), linkMessage: id => link(id, 'message') }
+  }
   const delivery = new WebhookDispatcher(
     {
       webhooks,
       events,
-      feed: new Feed({ events, log, views }),
+      feed,
       isClockReliable: () => maintenance.isClockTrusted(),
-      createLinks({ id: webhook, link_key }) {
-        const { url } = address
-        if (url === undefined) return undefined
-        const link = (message_id: string, item: string) =>
-          `${url}${createSignedLink(link_key, { webhook, message_id, item }, clock.now())}`
-        return { linkMedia: (id, item) => link(id, String(item)), linkMessage: id => link(id, 'message') }
-      },
+      createLinks,
       async sendReply({ id: webhook, grant, made_by = '' }, { id, session, user }, text) {
         // The run may not know yet that the endpoint was just removed, or that its key has ended.
         const now = await webhooks.get(webhook)
@@ -315,7 +318,14 @@ export function openPush(
   }
   const isKeyOver = createKeyCheck(store, clock)
   const shared = { webhooks, events, resolveTarget, clock, closing, log: ownLog }
-  const endpoints = new Webhooks({ ...shared, getMessage, isKeyOver, listKeys: () => store.keys.list() })
+  const delivering = { feed, createLinks }
+  const endpoints = new Webhooks({
+    ...shared,
+    ...delivering,
+    getMessage,
+    isKeyOver,
+    listKeys: () => store.keys.list(),
+  })
   const subscriptions = new Subscriptions({ ...shared, callbacks, endpoints }, runtime)
   return { delivery, webhooks: endpoints, subscriptions }
 }

@@ -21,7 +21,7 @@ export type WebhookFailure = (typeof failures)[number]
 const failureDescription =
   'A code for programs. http_status: the answer was not 2xx. redirect: the answer was a redirect, which svc does not follow. timeout: no answer in time. forbidden: the address is not allowed. unreachable: no connection.'
 const absentInOldRecords = 'Absent in records from older versions.'
-export const FailureCode = optional.oneOf(failures, `${failureDescription} ${absentInOldRecords}`)
+const FailureCode = optional.oneOf(failures, `${failureDescription} ${absentInOldRecords}`)
 
 export const WebhookEndpoint = Type.Object(
   {
@@ -76,6 +76,16 @@ export const AddedWebhook = Type.Object({
 })
 export type AddedWebhook = Static<typeof AddedWebhook>
 
+/** Result of a delivery that a person asked for. */
+export const WebhookTest = Type.Object({
+  success: flag('Whether it was answered with 2xx.'),
+  status: optional.integer('HTTP status of the answer; absent without one.'),
+  took_ms: integer('Milliseconds.'),
+  detail: optional.text('What went wrong.'),
+  code: FailureCode,
+})
+export type WebhookTest = Static<typeof WebhookTest>
+
 /** An endpoint that was moved back in the event log, and the events that it will get again. */
 export const ReplayedWebhook = Type.Object({
   ...WebhookEndpoint.properties,
@@ -85,6 +95,7 @@ export const ReplayedWebhook = Type.Object({
     ),
     events_is_lower_bound: flag('True when there are more than events.'),
     since: optional.integer('Unix milliseconds: when the first of them happened.'),
+    result: optional(Type.Object(WebhookTest.properties, { description: 'With only: how it went.' })),
   }),
 })
 export type ReplayedWebhook = Static<typeof ReplayedWebhook>
@@ -105,7 +116,7 @@ export const WebhookDelivery = Type.Object(
     type: Type.String(),
     outcome: oneOf(
       ['done', 'failed', 'gave_up'],
-      'failed: svc tries it again, unless it was a test. gave_up: it failed for the last time; replay sends it again.',
+      'failed: svc tries it again, unless a person sent it: a test, or a replay of it alone. gave_up: it failed for the last time; replay sends it again.',
     ),
     status: optional.integer('HTTP status of the answer; absent without one.'),
     took_ms: Type.Integer(),
@@ -113,6 +124,19 @@ export const WebhookDelivery = Type.Object(
     code: optional.oneOf(
       [...failures, 'reply_not_sent'],
       `${failureDescription} reply_not_sent: the delivery succeeded, but its reply could not be sent. ${absentInOldRecords}`,
+    ),
+    answer: optional.text(
+      'With event: the first 2048 bytes of the answer as text, with *** for the values of the endpoint’s headers. Kept as long as messages are, at most 30 days.',
+    ),
+    sent: optional(
+      Type.Unsafe<object>({
+        type: 'object',
+        description:
+          'With event, in the newest attempt: the body, without its links, while svc has the event.',
+      }),
+    ),
+    next_try_at: optional.integer(
+      'With event, in the newest attempt: when svc tries it again at the latest, in Unix milliseconds.',
     ),
   },
   { description: 'One attempt to deliver an event.' },
@@ -152,5 +176,6 @@ export const addPrivate: NextStep = { action: 'run', command: ['webhook', 'add',
 export const WebhookLogQuery = closed({
   limit: optional.between(1, 1000, 'Most attempts to return.', { default: 50 }),
   outcome: optional.oneOf(['done', 'failed', 'gave_up']),
+  event: optional.bounded(64, 'Only attempts to deliver this event, with more about each.'),
 })
 export type WebhookLogQuery = Static<typeof WebhookLogQuery>

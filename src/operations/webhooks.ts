@@ -11,8 +11,8 @@ import {
   WebhookDelivery,
   WebhookEndpoint,
   WebhookLogQuery,
+  WebhookTest,
 } from '../model/webhook.ts'
-import { WebhookTest } from '../push/webhooks.ts'
 import { type CommandShape, defineOperation } from './operation.ts'
 import { EventPosition } from './schema.ts'
 
@@ -132,7 +132,7 @@ export const listWebhookDeliveries = defineOperation({
   effect: 'read',
   right: 'webhooks',
   description:
-    'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up.',
+    'Lists the newest deliveries to an endpoint, newest first, with the answer of the receiver. svc keeps the last 100 that succeeded, 200 that failed and 1000 that it gave up. With event: the attempts to deliver it, each with the beginning of the answer, the newest also with what was sent.',
   input: closed({ ...WebhookInput.properties, ...WebhookLogQuery.properties }),
   output: Type.Array(WebhookDelivery),
   errors: ['not_found'],
@@ -171,7 +171,10 @@ export const listWebhookDeliveries = defineOperation({
       outcome: 'Only deliveries with this outcome.',
     },
     defaults: { limit: 20 },
-    examples: [[`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up']],
+    examples: [
+      [`svc webhook log ${id} --outcome gave_up`, 'Events that svc gave up'],
+      [`svc webhook log ${id} --event 9f2c41d07a-43000000`, 'What was sent, and what the receiver answered'],
+    ],
   },
   run: ({ webhooks }, { id, ...query }, { by }) => webhooks.listAttempts(by, id, query),
 })
@@ -263,16 +266,17 @@ export const replayWebhook = defineOperation({
   effect: 'write',
   right: 'webhooks',
   description:
-    'Delivers again all events since an event or a time, with the same ids. The answer says how many they are.',
+    'Delivers again all events since an event or a time, with the same ids. The answer says how many they are. With only: that event alone, now, also if the endpoint is off; a failure is not tried again.',
   input: closed({
     ...WebhookInput.properties,
     from: EventPosition(
       'Where to start: the id of an event, as in the header webhook-id, or a time: ISO 8601, no zone = UTC, or Unix milliseconds.',
     ),
     dry_run: optional.flag('Only count the events that would be delivered again.'),
+    only: optional.flag('Deliver this event alone, and wait up to 20 seconds for the answer.'),
   }),
   output: ReplayedWebhook,
-  errors: ['not_found'],
+  errors: ['not_found', 'forbidden'],
   examples: [
     {
       summary: 'From a time on',
@@ -293,7 +297,9 @@ export const replayWebhook = defineOperation({
     examples: [
       [`svc webhook replay ${id} --from 1h --dry-run`, 'Count the events first'],
       [`svc webhook replay ${id} --from 1h`, 'Deliver the events of the last hour again'],
+      [`svc webhook replay ${id} --from 9f2c41d07a-43000000 --only`, 'Deliver one event again'],
     ],
   },
-  run: ({ webhooks }, { id, from, dry_run }, { by }) => webhooks.replay(by, id, { ...from, dry_run }),
+  run: ({ webhooks }, { id, from, ...how }, { by, signal }) =>
+    webhooks.replay(by, id, { ...from, ...how }, signal),
 })

@@ -59,6 +59,7 @@ export class Poster {
   /**
    * @param headers all headers but Content-Length
    * @param answerBytes how many bytes of a 2xx response to read
+   * @param glanceBytes how many bytes of any other response to return, as far as they come within a second
    * @throws SvcError `forbidden` for an address that is not allowed; the connection's error; `TimedOut`; the
    *   signal's reason
    */
@@ -67,6 +68,7 @@ export class Poster {
     body: string,
     signal: AbortSignal,
     answerBytes = 0,
+    glanceBytes = 0,
   ): Promise<PostResult> {
     const end = new AbortController()
     const leave = followSignal(signal, end)
@@ -79,8 +81,9 @@ export class Poster {
       const { statusCode: status = 0 } = response
       const retryAfter = response.headers['retry-after']
       const isTextRequested = answerBytes > 0 && status >= 200 && status < 300
-      const text = isTextRequested ? await readBeginning(response, answerBytes, end.signal) : undefined
-      if (!isTextRequested) drain(response)
+      const text = isTextRequested
+        ? await readBeginning(response, answerBytes, end.signal)
+        : await drain(response, glanceBytes)
       return { status, ...(retryAfter !== undefined && { retryAfter }), ...(text !== undefined && { text }) }
     } catch (error) {
       throw end.signal.aborted ? end.signal.reason : error
@@ -114,17 +117,34 @@ export class TimedOut extends Error {
   override readonly name = 'TimedOut'
 }
 
-/** Reads a short response to its end, and cuts off a long one. */
-function drain(response: CheckedResponse): void {
+/** Reads a short response to its end, and cuts off a long one. @returns its first bytes, if they are wanted */
+async function drain(response: CheckedResponse, wantedBytes: number): Promise<string | undefined> {
+  const glanced = Promise.withResolvers<void>()
+  const chunks: Uint8Array[] = []
+  let wanted = wantedBytes
   let remaining = drainBytes
-  const timer = startAwakeTimer(drainMs, () => response.destroy())
+  const end = () => {
+    timer.stop()
+    glanced.resolve()
+  }
+  const cut = () => {
+    response.destroy()
+    end()
+  }
+  const timer = startAwakeTimer(drainMs, cut)
   response.on('data', (chunk: Uint8Array) => {
+    if (wanted > 0) chunks.push(chunk.subarray(0, wanted))
+    wanted -= chunk.byteLength
+    if (wanted <= 0) glanced.resolve()
     remaining -= Math.max(chunk.byteLength, chunkBytes)
-    if (remaining < 0) response.destroy()
+    if (remaining < 0) cut()
   })
   response.on('error', () => {})
-  response.once('close', timer.stop)
-  response.once('end', timer.stop)
+  response.once('close', end)
+  response.once('end', end)
+  if (wantedBytes === 0) return undefined
+  await glanced.promise
+  return Buffer.concat(chunks).toString('utf8')
 }
 
 async function readBeginning(response: CheckedResponse, bytes: number, signal: AbortSignal): Promise<string> {

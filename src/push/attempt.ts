@@ -2,6 +2,7 @@
  * One delivery attempt to a webhook receiver: checks its URL, posts a signed event and interprets the
  * answer.
  */
+import { Buffer } from 'node:buffer'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import { addPrivate, type WebhookFailure } from '../model/webhook.ts'
 import { isReachableAddress } from '../platform/address.ts'
@@ -18,6 +19,9 @@ import { createSignatureHeaders } from './signature.ts'
 const answerTimeoutMs = 20_000
 /** Maximum bytes to read of an answer that may contain a reply. */
 const maxReplyAnswerBytes = 128 * 1024
+/** Bytes to keep of an answer, and to read of it: a secret that lies across the first limit is still found. */
+const excerptBytes = 2048
+const glanceBytes = 8192
 
 /** Result of one delivery attempt. A delivery that succeeded has no `detail`. */
 export interface WebhookAttemptResult {
@@ -30,6 +34,8 @@ export interface WebhookAttemptResult {
   code?: WebhookFailure
   /** The body of the answer, if it may contain a reply. */
   text?: string
+  /** The beginning of the answer, as from `excerptOf`. */
+  answer?: string | undefined
 }
 
 /** Creates the HTTP client for one receiver; it keeps connections open. */
@@ -51,10 +57,11 @@ export const createPoster = ({
  */
 export async function postEvent(
   poster: Poster,
-  { headers, replies, secrets }: Pick<Webhook, 'headers' | 'replies' | 'secrets'>,
+  webhook: Pick<Webhook, 'headers' | 'replies' | 'secrets'>,
   { id, body }: { id: string; body: string },
   signal: AbortSignal,
 ): Promise<WebhookAttemptResult> {
+  const { headers, replies, secrets } = webhook
   // Not the sandbox's clock, which its phone can change: the receiver compares the time with its own clock.
   const now = systemClock.now()
   try {
@@ -68,9 +75,11 @@ export async function postEvent(
       body,
       signal,
       replies ? maxReplyAnswerBytes : 0,
+      glanceBytes,
     )
-    if (meaningOf(status).done) return { status, text }
-    return { status, text, ...httpFailureOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
+    const answer = excerptOf(text, webhook)
+    if (meaningOf(status).done) return { status, answer, ...(replies && { text }) }
+    return { status, answer, ...httpFailureOf(status), retryAfterMs: retryAfterOf(retryAfter, now) }
   } catch (error) {
     signal.throwIfAborted()
     if (error instanceof TimedOut) return { detail: error.message, code: 'timeout' }
@@ -83,6 +92,37 @@ const httpFailureOf = (status: number): Pick<WebhookAttemptResult, 'detail' | 'c
   status >= 300 && status < 400
     ? { detail: `HTTP ${status}: redirects are not followed`, code: 'redirect' }
     : { detail: `HTTP ${status}`, code: 'http_status' }
+
+/**
+ * Returns the beginning of an answer: without control characters, and without what the endpoint's headers and secrets
+ * contain, in case the receiver repeats them. Undefined for an empty answer.
+ */
+export function excerptOf(
+  answer: string | undefined,
+  { headers, secrets }: Pick<Webhook, 'headers' | 'secrets'>,
+): string | undefined {
+  const values = [...Object.values(headers), ...secrets.map(({ secret }) => secret)]
+  const hidden = values.flatMap(value => {
+    // The name of a scheme, as in "Bearer abc", is no secret.
+    const bare = value.replace(/^\w+ +/, '')
+    return [value, bare, ...bare.split(/[\s;,]+/), ...bare.split(/[\s;,]+\w+=|^\w+=/)]
+  })
+  let text =
+    answer
+      ?.slice(0, glanceBytes)
+      .replace(/\r\n?/g, '\n')
+      .replace(/[^\P{Cc}\t\n]/gu, '') ?? ''
+  for (const word of [...new Set(hidden)].sort((one, other) => other.length - one.length)) {
+    const inJson = JSON.stringify(word).slice(1, -1)
+    const forms = [word, inJson, inJson.replaceAll('/', '\\/'), encodeURIComponent(word)]
+    if (word.length >= minHiddenLength) for (const form of forms) text = text.replaceAll(form, '***')
+  }
+  // What is left of a character that the limit splits stays in the decoder.
+  const bytes = Buffer.from(text).subarray(0, excerptBytes)
+  return new TextDecoder().decode(bytes, { stream: true }) || undefined
+}
+/** Shorter values occur in any text. */
+const minHiddenLength = 4
 
 /** Returns the text of `{"reply": {"text": …}}`, or why the answer cannot be read; neither for an answer without a reply. */
 export function replyOf(answer: string): { text?: string; problem?: string } {

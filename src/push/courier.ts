@@ -92,12 +92,12 @@ export class WebhookSender {
       ? { id: envelopeIdOf(type), body: JSON.stringify({ type, cursor: id }) }
       : { id, body: bodyOf({ id, type, at, data }, this.#ports.createLinks(webhook), form) }
     const tried = await postEvent(this.#poster, webhook, sent, signal)
-    const { status, retryAfterMs, detail: problem, code: failure, text } = tried
+    const { status, retryAfterMs, detail: problem, code: failure, text, answer } = tried
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)
     const done = problem === undefined
     const detail = done ? await this.#trySendReply(webhook, event, text) : problem
     const code = done && detail !== undefined ? ('reply_not_sent' as const) : failure
-    const record = { at: started, event: id, type, took_ms, status, detail, code }
+    const record = { at: started, event: id, type, took_ms, status, detail, code, answer }
     return { done, record, failure, beganAt, status, retryAfterMs }
   }
 

@@ -3,22 +3,21 @@
  * can do this. The process that polls WeChat delivers.
  */
 
-import { type Static, Type } from '@sinclair/typebox'
 import { maySend, type Scope } from '../model/access.ts'
 import { badArgument, isSvcError, SvcError, withFieldNames } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
+import { toOccurrence } from '../model/occurrence.ts'
 import { formatPrincipal, keyIdOf, type Principal, parsePrincipal, scopeOf } from '../model/principal.ts'
-import { flag, integer, optional } from '../model/shapes.ts'
 import { shares } from '../model/shares.ts'
-import {
-  type AddedWebhook,
-  type EventStart,
-  FailureCode,
-  type NewWebhookInput,
-  type ReplayedWebhook,
-  type WebhookDelivery,
-  type WebhookEndpoint,
-  type WebhookLogQuery,
+import type {
+  AddedWebhook,
+  EventStart,
+  NewWebhookInput,
+  ReplayedWebhook,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookLogQuery,
+  WebhookTest,
 } from '../model/webhook.ts'
 import { type Clock, createYield } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
@@ -35,9 +34,10 @@ import {
   type Webhook,
   type WebhookChange,
 } from '../storage/webhooks.ts'
-import { bodyOf } from './body.ts'
+import { bodyOf, type OutgoingEvent, type WrittenEvent } from './body.ts'
+import type { WebhookSenderPorts } from './courier.ts'
 import type { ResolveTarget } from './events.ts'
-import { typeFilterOf } from './feed.ts'
+import { type Feed, typeFilterOf } from './feed.ts'
 import { createSecret, isLinkValid, type LinkTarget, rotationMs } from './signature.ts'
 
 export interface WebhookPorts {
@@ -45,6 +45,8 @@ export interface WebhookPorts {
   events: Pick<EventLog, 'listAfter' | 'getHead'>
   resolveTarget: ResolveTarget
   getMessage(messageId: string, scope?: Scope): Promise<Message | undefined>
+  feed: Pick<Feed, 'readAfter'>
+  createLinks: WebhookSenderPorts['createLinks']
   /** Whether a key has ended, by its id. */
   isKeyOver(id: string): Promise<boolean>
   listKeys(): Promise<readonly MadeKey[]>
@@ -54,18 +56,11 @@ export interface WebhookPorts {
   closing: AbortSignal
 }
 
-/** Start of a replay: an event, or a time (Unix ms). With `dry_run`, the events are only counted. */
-export type ReplayFrom = EventStart & { dry_run?: boolean }
-
-/** Result of a test delivery. */
-export const WebhookTest = Type.Object({
-  success: flag('Whether it was answered with 2xx.'),
-  status: optional.integer('HTTP status of the answer; absent without one.'),
-  took_ms: integer('Milliseconds.'),
-  detail: optional.text('What went wrong.'),
-  code: FailureCode,
-})
-export type WebhookTest = Static<typeof WebhookTest>
+/**
+ * Start of a replay: an event, or a time (Unix ms). With `dry_run`, the events are only counted; with `only`, the event alone is
+ * delivered.
+ */
+export type ReplayFrom = EventStart & { dry_run?: boolean; only?: boolean }
 
 /** Maximum characters of a URL as it is stored. Encoding turns one non-ASCII character into nine. */
 const maxUrlLength = 2000
@@ -73,6 +68,8 @@ const maxUrlLength = 2000
 const maxHeaderNameLength = 100
 /** Maximum characters of all headers of one endpoint, names and values. */
 const maxHeadersLength = 16 * 1024
+/** The type of a delivery that is no event of the log. */
+const webhookTest = 'webhook.test'
 /** Maximum pages that are read to count events. */
 const maxCountedPages = 20
 const countPageSize = 1000
@@ -224,10 +221,19 @@ export class Webhooks extends RoomPart<WebhookPorts> {
   /**
    * Delivers all events again from `from` on, with their original ids. The answer contains their number.
    *
-   * @throws SvcError `not_found`, `invalid_arguments`
+   * @throws SvcError `not_found`, `invalid_arguments`; with `only` also `forbidden`
    */
-  async replay(by: Principal, id: string, from: ReplayFrom): Promise<ReplayedWebhook> {
+  async replay(
+    by: Principal,
+    id: string,
+    from: ReplayFrom,
+    signal: AbortSignal = this.ports.closing,
+  ): Promise<ReplayedWebhook> {
     const webhook = await this.#getStored(by, id)
+    if (from.only) {
+      const replay = await this.#replayOne(webhook, from, signal)
+      return { ...(await this.get(by, id)), replay }
+    }
     const { position, replayed = position } = webhook
     const start = await this.#resolveStart(from)
     const earlier = cursorNumberOf(start) < cursorNumberOf(position) ? start : position
@@ -235,6 +241,30 @@ export class Webhooks extends RoomPart<WebhookPorts> {
     const replay = await this.#countEvents(start, until, webhook)
     if (!from.dry_run) await this.ports.webhooks.rewind(id, earlier, until)
     return { ...(await this.get(by, id)), replay }
+  }
+
+  /** Delivers one event again now, from this process, also if the endpoint is off. */
+  async #replayOne(
+    webhook: Webhook,
+    from: ReplayFrom,
+    signal: AbortSignal,
+  ): Promise<ReplayedWebhook['replay']> {
+    rejectSubscription(webhook)
+    if (await this.#isOfEndedKey(webhook)) throw endedKeyError()
+    if (!('event' in from)) throw badArgument('from', 'expected the id of an event, with only')
+    await this.#resolveStart(from)
+    const event = await this.#readEvent(webhook, from.event)
+    if (!event) throw badArgument('from', 'the log has no such event for this webhook')
+    const replay = { events: 1, events_is_lower_bound: false, since: event.at }
+    if (from.dry_run) return replay
+    return { ...replay, result: await this.#deliverNow(webhook, event, signal, webhook.epoch) }
+  }
+
+  /** Returns an event that the endpoint gets; undefined if it is no longer stored. */
+  async #readEvent(webhook: Webhook, event: string): Promise<OutgoingEvent | undefined> {
+    const [found] = (await this.ports.feed.readAfter(cursorBefore(event), webhook, 1)).events
+    const data = found?.id === event ? await found.data() : undefined
+    return data && { ...found!, data }
   }
 
   async #resolveStart(from: ReplayFrom): Promise<string> {
@@ -292,32 +322,60 @@ export class Webhooks extends RoomPart<WebhookPorts> {
   async listAttempts(
     by: Principal,
     id: string,
-    { limit = 50, outcome }: WebhookLogQuery = {},
+    { limit = 50, outcome, event }: WebhookLogQuery = {},
   ): Promise<WebhookDelivery[]> {
-    await this.#getStored(by, id)
-    return (await this.ports.webhooks.progress.listTries(id, limit, outcome)).map(withoutUndefined)
+    const webhook = await this.#getStored(by, id)
+    const tries = await this.ports.webhooks.progress.listTries(id, limit, outcome, event)
+    const [newest, ...rest] = tries.map(withoutUndefined)
+    if (!newest || event === undefined || newest.type === webhookTest) return newest ? [newest, ...rest] : []
+    const { disabled, next_try_at = 0, paused, subscription } = webhook
+    const read = await this.#readEvent(webhook, event)
+    const form = subscription && ((written: WrittenEvent) => toOccurrence(written, event))
+    const lanes = await this.ports.webhooks.progress.listLanes(id)
+    const trouble = lanes.find(lane => lane.trouble?.event === event)?.trouble
+    return [
+      {
+        ...newest,
+        ...(read && { sent: JSON.parse(bodyOf(read, undefined, form)) }),
+        ...(trouble && !disabled && !paused && { next_try_at: Math.max(trouble.retry_at, next_try_at) }),
+      },
+      ...rest,
+    ]
   }
 
   /** Delivers an event `webhook.test` now, from this process, also if the endpoint is off. */
   async sendTest(by: Principal, id: string, signal: AbortSignal): Promise<WebhookTest> {
     const webhook = await this.#getStored(by, id)
     rejectSubscription(webhook)
-    const { clock, webhooks } = this.ports
     const event = `test-${randomBytes(8).toString('hex')}`
-    const [type, at] = ['webhook.test', clock.now()] as const
     const data = { webhook: id, text: 'A test of svc.' }
-    const body = bodyOf({ id: event, type, at, data }, undefined)
+    const test = { id: event, type: webhookTest, at: this.ports.clock.now(), data }
+    return this.#deliverNow(webhook, test, signal)
+  }
+
+  /** @param epoch as for `addTry` */
+  async #deliverNow(
+    webhook: Webhook,
+    outgoing: OutgoingEvent,
+    signal: AbortSignal,
+    epoch?: number,
+  ): Promise<WebhookTest> {
+    const { clock, createLinks, webhooks } = this.ports
+    const { id: event, type } = outgoing
+    const body = bodyOf(outgoing, createLinks(webhook))
     const { postEvent, createPoster } = await loadAttempt()
     const poster = createPoster(webhook)
+    const at = clock.now()
     const beganAt = clock.monotonic()
     try {
       const sent = { ...webhook, replies: false }
-      const { status, detail, code } = await postEvent(poster, sent, { id: event, body }, signal)
+      const { status, detail, code, answer } = await postEvent(poster, sent, { id: event, body }, signal)
       const success = detail === undefined
       const found = { status, took_ms: Math.round(clock.monotonic() - beganAt), detail, code }
       const outcome = success ? 'done' : 'failed'
+      const attempt = { at, event, type, outcome, ...found, answer } as const
       // The result counts even if the store cannot record it.
-      await webhooks.progress.addTry(id, { at, event, type, outcome, ...found }).catch(() => {})
+      await webhooks.progress.addTry(webhook.id, attempt, epoch).catch(() => {})
       return withoutUndefined({ success, ...found })
     } finally {
       poster.close()

@@ -418,7 +418,7 @@ export interface UserNameStore {
 /** Rows that are removed because they are over, or changed: `nouns/old-rows.ts` has when that is. */
 export type OldKind =
   | ('line' | 'turn' | 'question' | 'key' | 'invitation' | 'session')
-  | ('send' | 'key of send' | 'notice' | 'bulletin')
+  | ('send' | 'key of send' | 'notice' | 'bulletin' | 'answer')
 
 /** Maintenance of the engine, and its state. */
 export interface StoreMaintenance {

@@ -56,7 +56,8 @@ const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['consumer', 'caller', 'consumer_ahead acknowledged lease'],
   ['webhook', 'caller', 'webhook_lane'],
   ['file', 'backups.forgetGone', 'backup'],
-  ['number', 'caller', 'consumer event_reader webhook webhook_try topic topic_member ended_sign_in'],
+  ['age and number', 'removeOld', 'webhook_try'],
+  ['number', 'caller', 'consumer event_reader webhook topic topic_member ended_sign_in'],
   ['number', 'caller', 'file.backups'],
   ['person', 'forget', 'outbox_lane read_mark person_mark user_name agent_conversation file.agents'],
   ['person', 'caller', 'erased'],
@@ -203,7 +204,7 @@ export const storeTables: readonly StoreTable[] = [
     people: 'peer last_error grant',
   }),
   table('webhook_lane', { cursors: ['position', 'event'], people: 'peer', isErased: true }),
-  table('webhook_try', { people: 'detail' }),
+  table('webhook_try', { people: 'detail answer' }),
   table('access_key', {
     secrets: { by: 'id', columns: { hash: mapKeyHash, replaced_hash: mapKeyHash } },
     people: 'name grant',

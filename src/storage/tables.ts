@@ -242,7 +242,8 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     status bigint,
     took_ms bigint NOT NULL,
     detail text,
-    code text
+    code text,
+    answer text
   );
   CREATE INDEX webhook_try_outcome ON webhook_try (webhook, outcome, id);
   CREATE TABLE access_key (

@@ -116,6 +116,8 @@ export interface WebhookTry {
   /** Description of the error, for people. */
   detail?: string
   code?: WebhookDelivery['code']
+  /** The beginning of the answer, as from `excerptOf`. */
+  answer?: string | undefined
 }
 
 /**
@@ -230,11 +232,13 @@ export interface WebhookProgressStore {
   save(id: string, progress: WebhookProgress): Promise<boolean>
 
   /**
-   * Adds and counts a manual try, from any process; nothing else changes. Not durable. @returns whether there
-   * is an endpoint
+   * Adds and counts a manual try, from any process; nothing else changes. Not durable.
+   *
+   * @param epoch of the endpoint when the try began, if it was of an event: its user may have been erased since
+   * @returns false, and nothing is stored, if the epoch changed or there is no endpoint
    */
-  addTry(id: string, attempt: WebhookTry): Promise<boolean>
+  addTry(id: string, attempt: WebhookTry, epoch?: number): Promise<boolean>
 
-  /** Returns the stored tries, newest first. */
-  listTries(id: string, limit: number, outcome?: TryOutcome): Promise<WebhookTry[]>
+  /** Returns the stored tries, newest first. Only those of one `event` have their answers. */
+  listTries(id: string, limit: number, outcome?: TryOutcome, event?: string): Promise<WebhookTry[]>
 }

@@ -74,6 +74,21 @@ test('an answer in chunks, and one that closes, are answers', async () => {
   expect(await two.post({}, body, never, 100)).toEqual({ status: 503, retryAfter: '7' })
 })
 
+test('the beginning of any other answer is returned where it is wanted, and its connection is kept', async () => {
+  let answer = `${head('500 No', 'Content-Length: 18')}database is locked`
+  using server = await raw(socket => socket.write(answer))
+  using own = poster(server.url)
+  for (let nth = 0; nth < 3; nth++)
+    expect(await own.post({}, body, never, 0, 8)).toEqual({ status: 500, text: 'database' })
+  expect(server.sockets.size).toBeLessThan(3)
+  expect((await own.post({}, body, never, 0, 100)).text).toBe('database is locked')
+  answer = head('204 None')
+  expect(await own.post({}, body, never, 0, 100)).toEqual({ status: 204, text: '' })
+  // An answer that does not end is what came of it.
+  answer = `${head('200 OK', 'Content-Length: 1000')}begin`
+  expect(await own.post({}, body, never, 0, 100)).toEqual({ status: 200, text: 'begin' })
+})
+
 test('of an answer without end only what is wanted is read, and it counts', async () => {
   let written = 0
   let ended = false

@@ -110,6 +110,10 @@ onEach((it, open) => {
     'key of send': id => ({ ...entry(id, now), created_at: 1, key: `k${id}` }),
     notice: id => notice(id, 'sent', 1),
     bulletin: id => bulletin(`b${id}`, 1),
+    answer: id => ({
+      ...{ id, webhook: 'w', at: 1, event: 'e-1', type: 't', outcome: 'done', took_ms: 1 },
+      answer: 'hush',
+    }),
   }
   /** Tables and keys of kinds whose rows are not called by their number. */
   const tables: Readonly<Partial<Record<OldKind, readonly [table: string, key?: string]>>> = {
@@ -121,18 +125,20 @@ onEach((it, open) => {
     send: ['outbox'],
     'key of send': ['outbox'],
     bulletin: ['bulletin', 'b'],
+    answer: ['webhook_try'],
   }
   for (const kind of Object.keys(old) as OldKind[])
     it(`${kind}: one that cannot be removed or changed stops no other`, async t => {
       const [table, prefix = ''] = tables[kind] ?? [kind]
-      const change = kind === 'key of send' ? 'UPDATE' : 'DELETE'
+      const changed = { 'key of send': 'key', answer: 'answer' }[kind as string]
+      const change = changed ? 'UPDATE' : 'DELETE'
       const isPostgres = !('path' in t)
       const column = kind === 'session' ? 'key' : 'id'
       for (const id of [1, 2, 3]) await t.query(insertRow(table, old[kind](id, isPostgres)))
       if (kind === 'key') await t.query(insertRow(table, key('newest', now, 4)))
       const name = prefix === '' ? 2 : `'${prefix}2'`
       const mend = await spoil(t, change, table, `old.${column} = ${name}`)
-      const isLeft = change === 'UPDATE' ? 'key IS NOT NULL' : 'true'
+      const isLeft = changed ? `${changed} IS NOT NULL` : 'true'
       const left = async () => {
         const rows = await t.query(
           constantSql(`SELECT ${column} AS id FROM ${table} WHERE ${isLeft} ORDER BY 1`),

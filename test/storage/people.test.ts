@@ -60,6 +60,31 @@ onEach(it => {
       expect(await progress.save(endpoint.id, late)).toBe(false)
     })
 
+    it('has no answer of a webhook but those to stored messages of others', async t => {
+      const { own, others } = await talk(t)
+      const { events, people, webhooks } = t.store
+      await webhooks.add(endpoint)
+      const all = (await events.listAfter('', { limit: 10 })).events
+      const eventOf = (id: number) => all.find(({ message }) => message === id)!.cursor
+      const attempt = { at: 1, outcome: 'done' as const, took_ms: 1, type: 'message.received' }
+      const kept = { ...attempt, event: eventOf(others[0]!), answer: 'to another' }
+      const tries = [
+        kept,
+        { ...attempt, event: eventOf(own[0]!), answer: `hello ${gone}` },
+        // Its message is no longer stored: nobody knows whose it was.
+        { ...attempt, event: eventOf(own[0]!).replace(/\d+$/, '999000000'), answer: `hello ${gone}` },
+        { ...attempt, event: kept.event, type: 'session.joined', answer: `joined: ${gone}` },
+      ]
+      const progress = { epoch: 0, position: kept.event, lanes: [], ended: [], tries, health: {} }
+      expect(await webhooks.progress.save(endpoint.id, progress)).toBe(true)
+      await people.erase(gone)
+      const answers = await Promise.all(
+        tries.map(({ event }) => webhooks.progress.listTries(endpoint.id, 10, undefined, event)),
+      )
+      expect([...new Set(answers.flat().map(({ answer }) => answer))]).toEqual([undefined, 'to another'])
+      expect((await t.dump()).includes(gone)).toBe(false)
+    })
+
     it('keeps nothing that is called meanwhile or later, until the user writes again', async t => {
       await talk(t)
       await using other = await t.second()
@@ -89,7 +114,7 @@ onEach(it => {
         }
         const progress = { epoch, position: 'at-1', ended: [], health: { last_error: `not to ${gone}` } }
         const lanes = [{ session: 's', user: gone, position: 'at-1' }]
-        const tries = [{ ...attempt, took_ms: 1, detail: `not to ${gone}` }]
+        const tries = [{ ...attempt, took_ms: 1, detail: `not to ${gone}`, answer: 'hush' }]
         const calls = [
           () => store.outbox.enqueue({ ...entry, mode: 'queue' }, open),
           () => sending(store, 's', 'b', outgoing(`now ${nth}`, { to_user: gone })),

@@ -145,6 +145,7 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
       {
         ...{ at: 1, event: received!.cursor, type: 'message.received', outcome: 'failed', took_ms: 1 },
         detail: words,
+        answer: words,
       },
     ],
   })

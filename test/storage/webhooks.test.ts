@@ -270,6 +270,34 @@ onEach(
       expect(await webhooks.list()).toEqual([{ ...before!, tries: { done: 1, failed: 1, gave_up: 0 } }])
     })
 
+    it('answers are read with the tries of their event alone, and leave by their age', async t => {
+      const { webhooks, maintenance } = t.store
+      await webhooks.add(endpoint('a'))
+      const answer = 'no: \u{1f600}\n\tlocked'
+      const failed = tried('e1', { outcome: 'failed', answer })
+      const done = tried('e1', { at: 9, answer: 'ok' })
+      await webhooks.progress.save('a', went({ tries: [failed, tried('e2', { answer: 'other' })] }))
+      await webhooks.progress.addTry('a', done)
+      const list = (outcome?: 'done') => webhooks.progress.listTries('a', 10, outcome, 'e1')
+      expect(await list()).toEqual([done, failed])
+      expect(await list('done')).toEqual([done])
+      expect((await webhooks.progress.listTries('a', 10)).map(one => 'answer' in one)).toEqual([
+        ...[false, false, false],
+      ])
+      expect(await maintenance.removeOld('answer', 9)).toBe(false)
+      expect(await list()).toEqual([done, tried('e1', { outcome: 'failed' })])
+    })
+
+    it('a try by hand of an event is refused once the epoch has changed', async t => {
+      const { webhooks } = t.store
+      await webhooks.add(endpoint('a'))
+      expect(await webhooks.progress.addTry('a', tried('e1'), 0)).toBe(true)
+      await webhooks.rewind('a', 'at-3', 'at-8')
+      expect(await webhooks.progress.addTry('a', tried('e1', { answer: 'late' }), 0)).toBe(false)
+      expect(await webhooks.progress.listTries('a', 10)).toEqual([tried('e1')])
+      expect((await webhooks.get('a'))?.tries.done).toBe(1)
+    })
+
     it('the newest tries of each outcome are kept', async t => {
       const { webhooks } = t.store
       await webhooks.add(endpoint('a'))

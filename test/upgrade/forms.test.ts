@@ -13,7 +13,7 @@ const fingerprintOf = (text: string) =>
  * What the newest form means. Whoever changes it makes another form and writes it here: until 0.9.0 is released, by
  * one more of `unreleasedForms`; after that, by a step.
  */
-const known = { form: 101, sqlite: '3acc5226f69a2ea4', postgres: '735627cdf6df28da' }
+const known = { form: 102, sqlite: '01238da0ffd2f574', postgres: 'd5cb068a00449274' }
 
 test('the tables and functions of both engines are those of their form', () => {
   const postgres = fingerprintOf(steps.join(''))

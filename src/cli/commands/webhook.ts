@@ -1,10 +1,16 @@
 /** Declares `svc webhook` and its subcommands, for endpoints that receive events. */
-import type { AddedWebhook, ReplayedWebhook, WebhookEndpoint } from '../../model/webhook.ts'
+import type {
+  AddedWebhook,
+  ReplayedWebhook,
+  WebhookDelivery,
+  WebhookEndpoint,
+  WebhookTest,
+} from '../../model/webhook.ts'
 import * as webhook from '../../operations/webhooks.ts'
 import { formatCount, formatLocalTime } from '../../platform/format.ts'
 import { maskAddress } from '../../platform/log.ts'
 import { operationCommand } from '../operation-command.ts'
-import { type OutputLines, showTable, tableView, unprintedError } from '../show.ts'
+import { formatLines, type OutputLines, showTable, tableView, unprintedError } from '../show.ts'
 import { colours, oneLine } from '../terminal.ts'
 import { parseTypedStart } from '../typed-time.ts'
 
@@ -30,15 +36,11 @@ export const commands = [
   operationCommand(webhook.testWebhook, {
     hasFailed: ({ success }) => !success,
     changeMade: 'tested',
-    render: ({ success, status, took_ms, detail }) => [
-      success
-        ? `${colours.green('delivered')}  HTTP ${status}, ${took_ms} ms`
-        : `${colours.red('failed')}  ${oneLine(detail ?? '')}, ${took_ms} ms`,
-    ],
+    render: test => [describeTest(test)],
   }),
   operationCommand(webhook.listWebhookDeliveries, {
-    render: tries =>
-      showTable(tries, 'nothing was delivered yet', [
+    render: (tries, _again, { input: { event } }) => {
+      const { note, text = '' } = showTable(tries, 'nothing was delivered yet', [
         ['time', ({ at }) => formatLocalTime(at)],
         ['outcome', 'outcome'],
         ['answer', ({ status = '–' }) => String(status)],
@@ -46,7 +48,11 @@ export const commands = [
         ['type', 'type'],
         ['event', 'event'],
         ['why', 'detail'],
-      ]),
+      ])
+      return event === undefined
+        ? { note, text }
+        : { note, text: `${text}${formatLines(tries.flatMap(describeMore))}` }
+    },
   }),
   operationCommand(webhook.pauseWebhook, { changeMade: 'paused', render: describeEndpoint }),
   operationCommand(webhook.resumeWebhook, { changeMade: 'resumed', render: describeEndpoint }),
@@ -60,6 +66,7 @@ export const commands = [
   }),
   operationCommand(webhook.replayWebhook, {
     changeMade: 'done',
+    hasFailed: ({ replay: { result } }) => result?.success === false,
     toInput(typed, _command, now) {
       if (typeof typed.from !== 'string') return typed
       const start = parseTypedStart('--from', typed.from)(now)
@@ -76,8 +83,23 @@ export const commands = [
   }),
 ]
 
+function describeTest({ success, status, took_ms, detail }: WebhookTest): string {
+  return success
+    ? `${colours.green('delivered')}  HTTP ${status}, ${took_ms} ms`
+    : `${colours.red('failed')}  ${oneLine(detail ?? '')}, ${took_ms} ms`
+}
+
+/** Describes what only a list of the attempts at one event has. */
+const describeMore = ({ answer, at, next_try_at, sent }: WebhookDelivery): OutputLines => [
+  next_try_at !== undefined && `next try ${formatLocalTime(next_try_at)}`,
+  sent && `sent: ${oneLine(JSON.stringify(sent))}`,
+  answer !== undefined && `answer of ${formatLocalTime(at)}:`,
+  ...(answer?.split('\n').map(line => `  ${oneLine(line)}`) ?? []),
+]
+
 function describeReplay({ replay }: ReplayedWebhook, dryRun = false): string {
-  const { events, events_is_lower_bound, since } = replay
+  const { events, events_is_lower_bound, since, result } = replay
+  if (result) return describeTest(result)
   if (events === 0 && !events_is_lower_bound) return 'nothing to deliver again since then'
   const count = `${events_is_lower_bound ? 'more than ' : ''}${formatCount(events, 'event')}`
   const what = `${count}, the first of ${formatLocalTime(since)}`

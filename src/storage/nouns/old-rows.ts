@@ -113,6 +113,11 @@ const kinds: Readonly<Record<OldKind, Kind>> = {
         ON p.id >= e.id * ${partsPerEntry} AND p.id < (e.id + 1) * ${partsPerEntry} WHERE ${are('e.id')})`,
     },
   },
+  answer: {
+    table: 'webhook_try',
+    isOver: before => sql`answer IS NOT NULL AND at < ${before}`,
+    set: sql`answer = NULL`,
+  },
   notice: {
     table: 'notice',
     isOver: before => sql`state IN ('sent', 'unknown', 'over') AND expires_at <= ${before}`,

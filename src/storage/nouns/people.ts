@@ -178,6 +178,8 @@ class ErasureSteps extends NounVerbs implements Verbs<Steps> {
       sql`UPDATE webhook SET epoch = epoch + 1`,
       sql`UPDATE webhook SET last_error = NULL WHERE last_error IN (SELECT t.detail ${triesAbout(user)})`,
       sql`UPDATE webhook_try SET detail = NULL WHERE id IN (SELECT t.id ${triesAbout(user)})`,
+      sql`UPDATE webhook_try SET answer = NULL
+        WHERE answer IS NOT NULL AND id NOT IN (SELECT t.id ${triesOfOthers(user)})`,
       ...this.context.keyChanges.begin,
       ...keys.flatMap(one => this.#narrow('access_key', one)),
       sql`UPDATE access_key SET name = ${renamed}, revision = ${this.context.keyChanges.revision}
@@ -307,13 +309,20 @@ interface Granted {
   without: string
 }
 
+const placeOfTry = sql`CAST(${cursorDigits('t.event')} AS bigint)`
+/** SQL for the tries `t` with their messages `m`. Another event has a message near it. */
+const triesWithMessages = sql`FROM webhook_try t LEFT JOIN event e ON e.place = ${placeOfTry}
+  JOIN message m ON m.id = coalesce(e.message, ${placeOfTry} / ${constantSql(String(placesPerMessage))})`
+const isOf = (user: string): Sql =>
+  sql`(m.peer = ${user} OR m.session = ${constantSql(String(erasedSession))})`
+
 /** SQL for the tries `t` whose errors are about messages of the user: they may quote id, name or text. */
-const triesAbout = (user: string): Sql => {
-  const place = sql`CAST(${cursorDigits('t.event')} AS bigint)`
-  return sql`FROM webhook_try t LEFT JOIN event e ON e.place = ${place}
-    JOIN message m ON m.id = coalesce(e.message, ${place} / ${constantSql(String(placesPerMessage))})
-    WHERE (m.peer = ${user} OR m.session = ${constantSql(String(erasedSession))}) AND t.detail IS NOT NULL`
-}
+const triesAbout = (user: string): Sql =>
+  sql`${triesWithMessages} WHERE ${isOf(user)} AND t.detail IS NOT NULL`
+
+/** SQL for the tries `t` of stored messages of others: no other answer is known not to quote the user. */
+const triesOfOthers = (user: string): Sql =>
+  sql`${triesWithMessages} WHERE t.type LIKE 'message.%' AND NOT ${isOf(user)}`
 
 const eraseTurns = (user: string): Sql[] => {
   const conversations = sql`(SELECT id FROM agent_conversation WHERE peer = ${user})`

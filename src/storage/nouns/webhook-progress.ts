@@ -33,24 +33,27 @@ export const createWebhookProgress = (
       return saved!.length > 0
     },
 
-    *addTry(id, attempt): Routine<boolean> {
+    *addTry(id, attempt, epoch): Routine<boolean> {
       const tries = [attempt]
+      const found = sql`WHERE id = ${id}${epoch === undefined ? noSql : sql` AND epoch = ${epoch}`}`
       const [saved] = yield {
         write: [
-          sql`UPDATE webhook SET paused = paused${counted(tries)} WHERE id = ${id} RETURNING id`,
-          ...addTries(id, tries, sql`FROM webhook WHERE id = ${id}`),
+          sql`UPDATE webhook SET paused = paused${counted(tries)} ${found} RETURNING id`,
+          ...addTries(id, tries, sql`FROM webhook ${found}`),
         ],
       }
       return saved!.length > 0
     },
 
-    listTries(id, limit, outcome) {
+    listTries(id, limit, outcome, event) {
+      const [answer, ofEvent] =
+        event === undefined ? [noSql, noSql] : [sql`, answer`, sql` AND event = ${event}`]
       // One walk in an index for each outcome.
       const each = (outcome === undefined ? tryOutcomes : [outcome]).map(
-        one => sql`SELECT * FROM (SELECT * FROM webhook_try WHERE webhook = ${id} AND outcome = ${one}
+        one => sql`SELECT * FROM (SELECT * FROM webhook_try WHERE webhook = ${id} AND outcome = ${one}${ofEvent}
           ORDER BY id DESC LIMIT ${limit}) newest`,
       )
-      return readAll<WebhookTry>(sql`SELECT at, event, type, outcome, status, took_ms, detail, code
+      return readAll<WebhookTry>(sql`SELECT at, event, type, outcome, status, took_ms, detail, code${answer}
         FROM (${joinSql(each, ' UNION ALL ')}) tries ORDER BY id DESC LIMIT ${limit}`)
     },
   },
@@ -85,9 +88,9 @@ function addTries(id: string, tries: readonly WebhookTry[], current: Sql): Sql[]
   const added = tries.filter(one => kept.has(one))
   return [
     ...added.map(
-      ({ at, code, detail, event, outcome, status, took_ms, type }) =>
-        sql`INSERT INTO webhook_try (webhook, at, event, type, outcome, status, took_ms, detail, code)
-          SELECT ${id}, ${at}, ${event}, ${type}, ${outcome}, ${status}, ${took_ms}, ${detail}, ${code} ${current}`,
+      ({ answer, at, code, detail, event, outcome, status, took_ms, type }) =>
+        sql`INSERT INTO webhook_try (webhook, at, event, type, outcome, status, took_ms, detail, code, answer)
+          SELECT ${id}, ${at}, ${event}, ${type}, ${outcome}, ${status}, ${took_ms}, ${detail}, ${code}, ${answer} ${current}`,
     ),
     ...[...new Set(added.map(({ outcome }) => outcome))].map(
       outcome => sql`DELETE FROM webhook_try WHERE webhook = ${id} AND outcome = ${outcome} AND id <= (SELECT id

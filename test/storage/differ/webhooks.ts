@@ -56,6 +56,7 @@ const tried = fc.record({
   status: maybe(fc.constantFrom(200, 500)),
   detail: maybe(fc.constant('x')),
   code: maybe(fc.constant('timeout' as const)),
+  answer: maybe(fc.constant('no')),
 })
 const attempt = ({ notes, clock }: Here, more: object) =>
   filled({
@@ -154,9 +155,9 @@ const progress = {
     side.store.webhooks.progress.addTry(idOf(side, nth), attempt(side, tried)),
   ),
   listTries: verb(
-    { nth, limit: fc.integer({ min: 1, max: 5 }), outcome: maybe(outcome) },
-    (side, { nth, limit, outcome }) =>
-      side.store.webhooks.progress.listTries(idOf(side, nth), limit, outcome),
+    { nth, limit: fc.integer({ min: 1, max: 5 }), outcome: maybe(outcome), event: maybe(position) },
+    (side, { nth, limit, outcome, event }) =>
+      side.store.webhooks.progress.listTries(idOf(side, nth), limit, outcome, event),
   ),
 } satisfies Record<keyof WebhookProgressStore, Verb<Notes>>
 
