@@ -40,7 +40,9 @@ export function TopicsPage() {
       }
       after={
         <>
-          {open && <TopicDetail topic={open} onAsk={ask} onClose={() => setParams({ topic: '' })} />}
+          {open && (
+            <TopicDetail key={shown} topic={open} onAsk={ask} onClose={() => setParams({ topic: '' })} />
+          )}
           <Question asked={question} onClose={close} />
         </>
       }

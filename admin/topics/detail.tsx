@@ -7,14 +7,13 @@ import { hrefOf } from '../place.ts'
 import { may } from '../rights.ts'
 import { ago, left, relative, timeNow } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
-import { Icon } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { Fact, State, Time } from '../ui/marks.tsx'
 import { Sheet } from '../ui/sheet.tsx'
 import { rightOf } from '../users/reply-permission.tsx'
 import type { Asked } from './ask.tsx'
 import { addressOf, type Person, type Topic, type TopicState, topicCalls } from './topics.ts'
-import { contactOf, looks, priorityTexts, reasons } from './words.ts'
+import { contactOf, lookOf, priorityTexts, reasonText } from './words.ts'
 
 interface DetailProps {
   topic: Topic
@@ -22,8 +21,15 @@ interface DetailProps {
   onClose(): void
 }
 
-export function TopicDetail({ topic, onAsk, onClose }: DetailProps) {
-  const { name } = topic
+export function TopicDetail({ topic: listed, onAsk, onClose }: DetailProps) {
+  const { name } = listed
+  const { value, error } = useAnswer(
+    useCallback(() => topicCalls.show(name), [listed]),
+    2000,
+    4000,
+  )
+  const state = value.value
+  const topic: Topic = state ?? listed
   const address = addressOf(name)
   return (
     <Sheet
@@ -55,7 +61,8 @@ export function TopicDetail({ topic, onAsk, onClose }: DetailProps) {
       </section>
       <section>
         <h3>{t('topics.what_waits')}</h3>
-        <Notices topic={topic} />
+        {error.value !== undefined && <p class="problem small">{errorText(error.value).title}</p>}
+        {state && <Notices topic={state} />}
       </section>
       <Facts topic={topic} />
     </Sheet>
@@ -87,7 +94,7 @@ function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
               </button>
             )}
           </p>
-          <Readiness person={person} />
+          <Readiness topic={topic} person={person} />
         </div>
       ))}
       <div>
@@ -99,57 +106,37 @@ function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
   )
 }
 
-/** Whether WeChat allows to send now. */
-function Readiness({ person }: { person: Person }) {
+/** What waits for a person, or whether WeChat allows to send now. */
+function Readiness({ topic, person }: { topic: Topic; person: Person }) {
   const right = rightOf(person.session, person.user_id)
-  if (right.kind === 'open')
-    return (
-      <div>
-        <State {...looks.open} />
-        {right.until !== undefined && (
-          <p class="soft small">
-            {t('right.open_about', { count: right.answers, time: left(right.until - timeNow()) })}
-          </p>
-        )}
-      </div>
-    )
-  const names = { account: isolated(person.session), name: isolated(contactOf(person)) }
-  const isForContact = right.kind === 'closed' || right.kind === 'used'
+  const look = lookOf({ ...topic, people: [person] })
   return (
-    <div class={`notice ${looks[right.kind].tone}`}>
-      <Icon name="warn" />
-      <p>{t(isForContact ? 'topics.must_write' : 'topics.must_log_in', names)}</p>
+    <div>
+      <State {...look} />
+      {topic.paused_until !== undefined && <p class="soft small">{t('topics.paused_about')}</p>}
+      {right.kind === 'open' && right.until !== undefined && (
+        <p class="soft small">
+          {t('right.open_about', { count: right.answers, time: left(right.until - timeNow()) })}
+        </p>
+      )}
     </div>
   )
 }
 
-function Notices({ topic: { name, people, waiting, sent } }: { topic: Topic }) {
-  const personOf = (id: string) =>
-    people.length > 1 ? people.find(({ user_id }) => user_id === id) : undefined
-  const { value, error } = useAnswer(
-    useCallback(() => topicCalls.show(name), [name, waiting, sent]),
-    2000,
-    4000,
-  )
-  const all = value.value?.notices
+function Notices({ topic: { notices, people } }: { topic: TopicState }) {
+  if (notices.length === 0) return <p class="soft small">{t('topics.nothing')}</p>
   return (
-    <>
-      {error.value !== undefined && <p class="problem small">{errorText(error.value).title}</p>}
-      {all?.length === 0 && <p class="soft small">{t('topics.nothing')}</p>}
-      {all && all.length > 0 && (
-        <ul class="deliveries">
-          {all.map(one => (
-            <NoticeLine key={`${one.id} ${one.user_id}`} one={one} person={personOf(one.user_id)} />
-          ))}
-        </ul>
-      )}
-    </>
+    <ul class="deliveries">
+      {notices.map(one => (
+        <NoticeLine key={`${one.id} ${one.user_id}`} one={one} people={people} />
+      ))}
+    </ul>
   )
 }
 
-function NoticeLine({ one, person }: { one: TopicState['notices'][number]; person: Person | undefined }) {
-  const { count, expires_at, name, priority, received_at, state, until, why = 'sending' } = one
-  const when = until === undefined ? t('topics.expires', { when: relative(expires_at) }) : relative(until)
+function NoticeLine({ one, people }: Pick<TopicState, 'people'> & { one: TopicState['notices'][number] }) {
+  const { count, expires_at, name, priority, received_at, state, until, user_id, why } = one
+  const person = people.find(one => one.user_id === user_id)
   return (
     <li>
       <p>
@@ -158,15 +145,15 @@ function NoticeLine({ one, person }: { one: TopicState['notices'][number]; perso
           <span class="small problem">{t('topics.unknown')}</span>
         ) : (
           <span class="soft small">
-            {t(reasons[why])}
-            {why !== 'sending' && ` · ${when}`}
+            {person && why ? t('topics.waits', { why: reasonText(one, person) }) : t('delivery.sending')}
+            {why && until === undefined && ` · ${t('topics.expires', { when: relative(expires_at) })}`}
           </span>
         )}
       </p>
       <div class="soft small">
         <Time at={received_at}>{ago(received_at)}</Time>
         <span>{t(priorityTexts[priority])}</span>
-        {person && <bdi>{contactOf(person)}</bdi>}
+        {people.length > 1 && person && <bdi>{contactOf(person)}</bdi>}
       </div>
     </li>
   )

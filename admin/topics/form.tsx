@@ -154,6 +154,7 @@ function useProblem() {
 }
 
 const hourSeconds = 3600
+const urgencies = Object.keys(priorityTexts) as Priority[]
 
 function Settings({ topic }: { topic?: Topic }) {
   const {
@@ -170,6 +171,13 @@ function Settings({ topic }: { topic?: Topic }) {
         <PriorityChoice label={t('topics.from')} name="min_priority" value={min_priority} />
         <PriorityChoice label={t('topics.at_most')} name="max_priority" value={max_priority} />
       </div>
+      <ul class="soft small">
+        {urgencies.map(priority => (
+          <li key={priority}>
+            <b>{t(priorityTexts[priority])}</b> {t(`topics.${priority}_about`)}
+          </li>
+        ))}
+      </ul>
       <div class="choice">
         <label>
           <input type="checkbox" name="digest" defaultChecked={digest} />
@@ -234,9 +242,9 @@ function quietIn(form: FormData): { quiet: string; zone?: string } {
 
 const PriorityChoice = (props: { label: string; name: string; value: Priority }) => (
   <Choice {...props}>
-    {Object.entries(priorityTexts).map(([priority, text]) => (
+    {urgencies.map(priority => (
       <option key={priority} value={priority}>
-        {t(text)}
+        {t(priorityTexts[priority])}
       </option>
     ))}
   </Choice>

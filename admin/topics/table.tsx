@@ -1,12 +1,14 @@
 /** The topics as a table. A row opens the detail. */
 import { isolated, number, t } from '../i18n.ts'
 import { withParams } from '../place.ts'
+import { clock, timeNow } from '../times.ts'
 import { State } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { RowLink, rove } from '../ui/rows.tsx'
+import { tell, tellError } from '../ui/toasts.tsx'
 import type { Asked } from './ask.tsx'
-import type { Topic } from './topics.ts'
-import { contactsOf, lookOf } from './words.ts'
+import { type Topic, topicCalls } from './topics.ts'
+import { contactsOf, lookOf, untilSaid } from './words.ts'
 
 interface TableProps {
   all: readonly Topic[]
@@ -43,9 +45,27 @@ export const TopicTable = ({ all, onAsk }: TableProps) => (
   </table>
 )
 
+/** The hour at which a pause until tomorrow ends. */
+const morning = 9
+
 function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
   const { name, sent, waiting } = topic
+  const pause = (label: string, paused_until: number): Action => ({
+    ...{ id: label, label, icon: paused_until ? 'pause' : 'play' },
+    run: () =>
+      void topicCalls
+        .change({ topic: name, paused_until })
+        .then(() => tell(t(paused_until ? 'topics.paused_about' : 'topics.changed')), tellError),
+  })
+  const tomorrow = new Date(timeNow()).setHours(24 + morning, 0, 0, 0)
   const actions: Action[] = [
+    ...(topic.paused_until === undefined
+      ? [
+          pause(t('topics.pause_hour'), timeNow() + 3_600_000),
+          pause(t('topics.pause_tomorrow', { when: clock(tomorrow) }), tomorrow),
+          pause(t('topics.pause'), untilSaid),
+        ]
+      : [pause(t('topics.resume'), 0)]),
     { id: 'change', label: t('topics.change'), icon: 'edit', run: () => onAsk({ what: 'change', topic }) },
     {
       id: 'remove',

@@ -45,13 +45,14 @@ export const ShortTime = ({ at }: { at: number }) => (
 export interface Look {
   tone: '' | 'good' | 'warn' | 'bad'
   text: TextKey
+  params?: Parameters<typeof t>[1]
 }
 
-/** A state: a dot and a word or two. */
-export const State = ({ tone, text }: Look) => (
+/** A state: a dot, and a word or a sentence. */
+export const State = ({ tone, text, params }: Look) => (
   <span class={`state ${tone}`}>
     <span class="dot" />
-    {t(text)}
+    {t(text, params)}
   </span>
 )
 

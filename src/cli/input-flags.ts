@@ -6,6 +6,7 @@
 import { Argument, Option } from 'commander'
 import { findFault, formatFault } from '../model/bad-json.ts'
 import { badArgument, invalidArguments, type SvcError, withFieldNames } from '../model/error.ts'
+import { untilSaid } from '../model/topic.ts'
 import type { CommandShape, Operation } from '../operations/operation.ts'
 import { describeSchema } from '../operations/parse.ts'
 import type { JsonSchema } from '../operations/schema.ts'
@@ -237,11 +238,12 @@ function placeholderOf(key: string, schema: JsonSchema): string {
 const timeExamples = ': 1h, 3d, yesterday, 2026-01-31 08:00 (local time unless a zone is given).'
 
 const isSpan = (key: string): boolean => key.endsWith('_seconds')
-const isAheadTime = (key: string): boolean => key.endsWith('_at')
+const isAheadTime = (key: string): boolean => /_(at|until)$/.test(key)
 const isTime = (key: string): boolean => key === 'since' || key === 'until' || isAheadTime(key)
 
 function requireTime(key: string, text: string, now: number): number {
   const isAhead = isAheadTime(key)
+  if (key.endsWith('_until') && /^(on|off)$/i.test(text)) return text.length === 2 ? untilSaid : 0
   const time = isAhead ? parseTypedEnd(text, now) : parseTypedTime(text, now)
   if (time === undefined) throw badArgument(key, `expected ${isAhead ? aheadForms : timeForms}`)
   return time

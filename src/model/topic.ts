@@ -69,6 +69,9 @@ const name = bounded(
     examples: ['home'],
   },
 )
+/** The last time that a date can be: what is paused until then is paused until a person says otherwise. */
+export const untilSaid = 8_640_000_000_000_000
+
 /** People of a topic, at most. */
 export const mostMembers = 20
 const people = (description: string, minItems = 1) =>
@@ -151,12 +154,33 @@ export const TopicChangeInput = closed({
   topic: name,
   add: optional(people('People who are notified from now on, each by user id or name.')),
   remove: optional(people('People who are not notified any more. What waits for them goes.')),
+  paused_until: optional.between(
+    0,
+    untilSaid,
+    `Unix milliseconds: until then only "max" goes out, and the rest waits for as long as the topic keeps it. ${untilSaid}: until it is changed. 0: it goes on.`,
+  ),
   user: optional.bounded(512, 'Quiet hours, zone and answers are only for this person of the topic.', {
     examples: ['Dad'],
   }),
   ...settings,
 })
 export type TopicChangeInput = Static<typeof TopicChangeInput>
+
+/** Why a notice waits. */
+const waitReasons = [
+  'gathering',
+  'digest',
+  'below_min',
+  'quiet',
+  'paused',
+  'window_closed',
+  'kept_answers',
+  'topic_answers',
+  'sending',
+  'not_connected',
+  'not_running',
+] as const
+export type WaitReason = (typeof waitReasons)[number]
 
 const person = {
   user_id: Type.String(),
@@ -168,6 +192,8 @@ const person = {
     'Answers that all topics of this person may take, in place of those of the topic.',
   ),
   waiting: integer('Number of notices that wait for this person.'),
+  why: optional.oneOf(waitReasons, 'Why most of them wait, as for a notice of `GET /topics/{topic}`.'),
+  until: optional.integer('Unix milliseconds: the first of these goes then, as far as it is known.'),
 }
 
 export const Topic = Type.Object(
@@ -181,6 +207,9 @@ export const Topic = Type.Object(
     digest: Type.Boolean(),
     answers: Type.Integer(),
     keep_seconds: Type.Integer(),
+    paused_until: optional.integer(
+      `Unix milliseconds: until then only "max" goes out. ${untilSaid}: until it is changed. Absent: it is not paused.`,
+    ),
     template: optional(Type.String()),
     priorities: settings.priorities,
     attach_private: Type.Boolean(),
@@ -204,21 +233,6 @@ export const Topic = Type.Object(
   { description: 'A topic, without its secret.' },
 )
 export type Topic = Static<typeof Topic>
-
-/** Why a notice waits. */
-const waitReasons = [
-  'gathering',
-  'digest',
-  'below_min',
-  'quiet',
-  'window_closed',
-  'kept_answers',
-  'topic_answers',
-  'sending',
-  'not_connected',
-  'not_running',
-] as const
-export type WaitReason = (typeof waitReasons)[number]
 
 /** A topic, with what waits and why. */
 export const TopicState = Type.Object({
@@ -244,7 +258,7 @@ export const TopicState = Type.Object({
       ),
       why: optional.oneOf(
         waitReasons,
-        'gathering: it waits some seconds for others. digest: it waits for a digest. below_min: it is less urgent than the topic sends. quiet: quiet hours. window_closed: the person has to write first. kept_answers: the last answers are kept. topic_answers: topics have used theirs. sending: a message is on its way. not_connected: the account is not connected. not_running: no service runs, so nothing is sent.',
+        'gathering: it waits some seconds for others. digest: it waits for a digest. below_min: it is less urgent than the topic sends. quiet: quiet hours. paused: the topic is paused. window_closed: the person has to write first. kept_answers: the last answers are kept. topic_answers: topics have used theirs. sending: a message is on its way. not_connected: the account is not connected. not_running: no service runs, so nothing is sent.',
       ),
       until: optional.integer('Unix milliseconds: it goes then, as far as it is known.'),
     }),

@@ -170,9 +170,14 @@ export const changeTopic = defineOperation({
   rest: { route: 'PUT /topics/{topic}', tag: 'topics' },
   cli: {
     path: ['topic', 'change'],
-    names: addTopic.cli!.names!,
-    help: addTopic.cli!.help!,
+    names: { ...addTopic.cli!.names, paused_until: 'pause' },
+    help: {
+      ...addTopic.cli!.help,
+      paused_until:
+        'Until then only "max" goes out; the rest waits for as long as the topic keeps it, and comes together: 1h, 14:00, tomorrow 9:00, on (until you say off), or off.',
+    },
     examples: [
+      ['svc topic change home --pause 1h', 'Only "max" goes out for an hour; --pause off ends it'],
       ['svc topic change home --quiet ""', 'No quiet hours any more'],
       ['svc topic change home --add Dad', 'Dad is notified, too'],
       ['svc topic change home --remove Mum', 'Mum is not notified any more'],

@@ -250,7 +250,7 @@ export class Webhooks extends RoomPart<WebhookPorts> {
     signal: AbortSignal,
   ): Promise<ReplayedWebhook['replay']> {
     rejectSubscription(webhook)
-    if (await this.#isOfEndedKey(webhook)) throw endedKeyError()
+    if (await this.#isOfEndedKey(webhook)) throw endedMakerError()
     if (!('event' in from)) throw badArgument('from', 'expected the id of an event, with only')
     await this.#resolveStart(from)
     const event = await this.#readEvent(webhook, from.event)

@@ -394,6 +394,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     digest bigint NOT NULL,
     answers bigint NOT NULL,
     keep_ms bigint NOT NULL,
+    paused_until bigint,
     template text,
     secret text,
     priorities text,

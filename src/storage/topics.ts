@@ -17,6 +17,8 @@ export interface TopicSettings extends Omit<TopicForDoor, 'name'> {
   readonly digest: boolean
   readonly answers: number
   readonly keep_ms: number
+  /** Unix ms: until then only `max` goes out. */
+  readonly paused_until?: number
 }
 
 /** Settings of a topic for which nothing else is said. */
@@ -83,7 +85,7 @@ export interface StoredTopic extends NewTopic {
 
 /** A topic as one of its people has it. */
 export interface PersonTopic
-  extends Pick<TopicSettings, 'min_priority' | 'digest' | 'answers' | 'quiet' | 'zone'>,
+  extends Pick<TopicSettings, 'min_priority' | 'digest' | 'answers' | 'quiet' | 'zone' | 'paused_until'>,
     Pick<TopicMember, 'missed'> {
   /** Id of the member. */
   readonly id: number

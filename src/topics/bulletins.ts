@@ -158,9 +158,9 @@ export class Bulletins extends RunningPart<BulletinPorts> {
         expired: sumNames(counted.map(({ missed }) => missed.expired)),
       },
       doubts: sumNames(doubts.map(({ names }) => names)),
-      // In quiet hours writing brings nothing.
+      // In quiet hours and a pause writing brings nothing.
       rest:
-        plan.waits.filter(({ why }) => why !== 'quiet').length +
+        plan.waits.filter(({ why }) => why !== 'quiet' && why !== 'paused').length +
         all.filter(one => one.has_media && !plan.files.includes(one.id)).length,
       isLast: plan.isLast,
     })
@@ -239,6 +239,6 @@ function outcomeOf({ parts, status }: SendResult): Outcome {
   return { state: isTextThere ? 'sent' : 'unknown' }
 }
 
-const keyOf = ({ session, user_id }: TopicPerson): string => `${session}\0${user_id}`
+export const keyOf = ({ session, user_id }: TopicPerson): string => `${session}\0${user_id}`
 const countOf = ({ count, reported, resolved }: BriefNotice): number =>
   resolved ? 1 : Math.max(1, count - reported)

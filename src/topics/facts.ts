@@ -1,5 +1,6 @@
 /** Turns what is stored about a person into the facts of a plan. */
 import type { KnownUser } from '../model/session.ts'
+import { untilSaid } from '../model/topic.ts'
 import type { PersonTopics } from '../storage/topics.ts'
 import { burstMs, type PlanFacts, quietUntil } from './plan.ts'
 
@@ -20,12 +21,12 @@ export function planFactsOf(
     bulletins: used
       .map(({ created_at, priority }) => ({ at: created_at, priority }))
       .filter(({ at }) => at > now - burstMs && at <= now),
-    topics: topics.map(({ answers, digest, id, min_priority, missed, quiet, zone }) => ({
+    topics: topics.map(({ answers, digest, id, min_priority, missed, paused_until, quiet, zone }) => ({
       id,
       min_priority,
       digest,
       answers,
-      quiet_until: quietUntil(quiet, minutesIn(zone, now), now),
+      ...heldUntil(quietUntil(quiet, minutesIn(zone, now), now), paused_until, now),
       missed: Object.keys(missed.more).length + Object.keys(missed.expired).length,
     })),
     notices: notices.map(({ count, has_media, id, member, priority, received_at, reported, state }) => ({
@@ -38,6 +39,12 @@ export function planFactsOf(
       isFile: has_media && count === reported,
     })),
   }
+}
+
+/** Returns until when quiet hours or a pause hold a topic, whichever ends later. */
+function heldUntil(quiet_until: number | undefined, paused_until = 0, now: number) {
+  if (paused_until <= (quiet_until ?? now)) return { quiet_until }
+  return { quiet_until: paused_until < untilSaid ? paused_until : Number.POSITIVE_INFINITY, isPaused: true }
 }
 
 /** Returns a time as `14:03`, in a zone. @param at Unix ms */

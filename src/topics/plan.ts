@@ -22,8 +22,10 @@ export interface PlannedTopic {
   readonly min_priority: Priority
   readonly digest: boolean
   readonly answers: number
-  /** Unix ms: its quiet hours end then; absent: they are not now. */
+  /** Unix ms: its quiet hours or its pause end then; absent: they are not now. */
   readonly quiet_until?: number | undefined
+  /** Whether that is its pause. */
+  readonly isPaused?: boolean
   /** How many notices it only counts. */
   readonly missed: number
 }
@@ -119,7 +121,7 @@ export function planBulletin(facts: PlanFacts): Plan {
     const waits = dues.map(due => ({ id: due.notice.id, ...(isHeld(due) ? { why } : waitOf(due)) }))
     return { ...idle, waits }
   }
-  // What is held by quiet hours stays; everything else goes along, since that costs nothing.
+  // What is held by quiet hours or a pause stays; everything else goes along, since that costs nothing.
   const free = dues.filter(({ notice, topic, until }) => until <= now || !isQuiet(notice.priority, topic))
   const files = filesOf(
     facts,
@@ -170,7 +172,7 @@ function dueOf(
   const gathered = Math.max(received_at + (isUrgent(priority) ? 0 : besideMs), last + gather)
   const until = isCalm ? received_at + digestMs : gathered
   if (isQuiet(priority, topic) && topic.quiet_until! > until)
-    return { until: topic.quiet_until!, why: 'quiet' }
+    return { until: topic.quiet_until!, why: topic.isPaused ? 'paused' : 'quiet' }
   return { until, why: isCalm ? 'digest' : 'gathering' }
 }
 

@@ -21,6 +21,7 @@ import { nameKeyOf } from '../model/user-name.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { RunningPart } from '../platform/runtime.ts'
 import {
+  type BriefNotice,
   defaultTopicSettings,
   type NameCounts,
   type NoticeSender,
@@ -31,7 +32,7 @@ import {
   type TopicSettings,
   type TopicStore,
 } from '../storage/topics.ts'
-import type { BulletinPorts } from './bulletins.ts'
+import { type BulletinPorts, keyOf } from './bulletins.ts'
 import { planFactsOf, timeIn } from './facts.ts'
 import { planBulletin } from './plan.ts'
 
@@ -136,25 +137,16 @@ export class Topics extends RunningPart<TopicPorts> {
 
   /** Lists all topics, by name. */
   async list(_by: Principal): Promise<Topic[]> {
-    const [all, waiting] = [await this.ports.topics.list(), await this.ports.topics.countWaiting()]
-    return all.map(topic => toTopic(topic, waiting))
+    return this.#toTopics(await this.ports.topics.list())
   }
 
   /** Returns a topic with what waits, for whom, and why. @throws SvcError `not_found` */
   async show(_by: Principal, name: string): Promise<TopicState> {
-    const { findRight, isRunning, topics } = this.ports
     const found = await this.#find(name)
-    const [now, runs] = [this.runtime.clock.now(), await isRunning()]
-    const reasons = new Map<number, Pick<ShownNotice, 'why' | 'until'>>()
-    const connected = new Set<string>()
-    for (const person of found.people) {
-      const right = await findRight(person)
-      if (right) connected.add(person.user_id)
-      const { waits } = planBulletin(planFactsOf(await topics.read(person), right, now))
-      for (const { id, ...wait } of waits) reasons.set(id, runs ? wait : { why: 'not_running' })
-    }
+    const looked = await this.#look(found.people)
+    const { connected, runs, waitOf } = looked
     const userOf = new Map(found.people.map(({ id, user_id }) => [id, user_id]))
-    const notices = (await topics.listWaiting(name, mostShown)).map(
+    const notices = (await this.ports.topics.listWaiting(name, mostShown)).map(
       ({ id, member, priority, state, ...one }) => {
         const isOnItsWay = state === 'sending' && runs
         return {
@@ -166,13 +158,11 @@ export class Topics extends RunningPart<TopicPorts> {
           received_at: one.received_at,
           expires_at: one.expires_at,
           state: isOnItsWay || state === 'unknown' ? state : ('waiting' as const),
-          ...(state === 'unknown' || isOnItsWay
-            ? {}
-            : (reasons.get(id) ?? { why: runs ? 'sending' : 'not_running' })),
+          ...(state !== 'unknown' && !isOnItsWay && waitOf(id)),
         } satisfies ShownNotice
       },
     )
-    const topic = await this.#get(name)
+    const topic = (await this.#toTopics([found], looked))[0]!
     const people = topic.people.map(one => ({ ...one, connected: connected.has(one.user_id) }))
     return { ...topic, people, notices }
   }
@@ -233,11 +223,55 @@ export class Topics extends RunningPart<TopicPorts> {
   }
 
   async #get(name: string): Promise<Topic> {
-    return toTopic(await this.#find(name), await this.ports.topics.countWaiting())
+    return (await this.#toTopics([await this.#find(name)]))[0]!
+  }
+
+  /** @param looked at their people; by default, those for whom something waits are looked at */
+  async #toTopics(all: readonly StoredTopic[], looked?: Looked): Promise<Topic[]> {
+    const waiting = await this.ports.topics.countWaiting()
+    const people = all.flatMap(({ people }) => people).filter(({ id }) => waiting.has(id))
+    const { heldOf, now } = looked ?? (await this.#look(people))
+    return all.map(topic => toTopic(topic, waiting, heldOf, now))
+  }
+
+  /** Looks why what waits for people waits. */
+  async #look(people: readonly TopicMember[]): Promise<Looked> {
+    const { findRight, isRunning, topics } = this.ports
+    const [now, runs] = [this.runtime.clock.now(), await isRunning()]
+    const waits = new Map<number, Wait>()
+    const waitOf = (id: number): Wait =>
+      runs ? (waits.get(id) ?? { why: 'sending' }) : { why: 'not_running' }
+    const connected = new Set<string>()
+    const waiting: BriefNotice[] = []
+    for (const [person] of Map.groupBy(people, keyOf).values()) {
+      const [known, right] = [await topics.read(person!), await findRight(person!)]
+      if (right) connected.add(person!.user_id)
+      for (const { id, ...wait } of planBulletin(planFactsOf(known, right, now)).waits) waits.set(id, wait)
+      waiting.push(...known.notices.filter(({ state }) => state === 'waiting'))
+    }
+    const noticesOf = Map.groupBy(waiting, ({ member }) => member)
+    const heldOf = (member: number) => mostOf((noticesOf.get(member) ?? []).map(({ id }) => waitOf(id)))
+    return { connected, heldOf, now, runs, waitOf }
   }
 }
 
 type ShownNotice = TopicState['notices'][number]
+type Wait = Pick<ShownNotice, 'why' | 'until'>
+/** What a look at people found: why a notice waits, and most of what waits for a member. */
+interface Looked {
+  readonly connected: ReadonlySet<string>
+  readonly now: number
+  readonly runs: boolean
+  waitOf(notice: number): Wait
+  heldOf(member: number): Wait | undefined
+}
+
+/** Returns the reason that most of them have, and when the first of these goes. */
+function mostOf(waits: readonly Wait[]): Wait | undefined {
+  const groups = [...Map.groupBy(waits, ({ why }) => why).values()]
+  const [most = []] = groups.sort((one, other) => other.length - one.length)
+  return most.toSorted((one, other) => (one.until ?? Infinity) - (other.until ?? Infinity))[0]
+}
 
 /** Returns one of the people of a topic, also one whose account is logged out. @throws SvcError `invalid_arguments` */
 function findMember({ people }: StoredTopic, who: string, field: string): TopicMember {
@@ -260,18 +294,18 @@ type SettingsInput = Omit<TopicChangeInput, 'topic' | 'add' | 'remove' | 'user'>
 
 /** @throws SvcError `invalid_arguments` */
 function changedBy(before: TopicSettings, { keep_seconds, ...change }: SettingsInput): TopicSettings {
-  const { quiet, secret, template, zone } = change
+  const { quiet, secret, zone } = change
   if (secret && secret.length < 16)
     throw badArgument('secret', 'expected at least 16 characters: who guesses it can send to the topic')
   if (zone !== undefined) requireZone(zone)
   else if (quiet && before.zone === undefined) localZone()
-  const given = withoutUndefined({ ...change, keep_ms: keep_seconds && keep_seconds * 1000 })
-  const optional = { quiet: quiet || undefined, secret: secret || undefined, template: template || undefined }
-  const cleared = Object.fromEntries(
-    Object.keys(optional).flatMap(key => (key in given ? [[key, optional[key as 'quiet']]] : [])),
-  )
-  return withoutUndefined({ ...before, ...given, ...cleared }) as TopicSettings
+  const given = { ...change, ...(keep_seconds !== undefined && { keep_ms: keep_seconds * 1000 }) }
+  return withoutEmpty({ ...before, ...withoutUndefined(given) })
 }
+
+/** Empty settings are none. */
+const withoutEmpty = <T extends object>(settings: T): T =>
+  Object.fromEntries(Object.entries(settings).filter(([, value]) => value !== '' && value !== 0)) as T
 
 function requireZone(zone: string): void {
   try {
@@ -288,20 +322,20 @@ function changedOwn({ own, user_id }: TopicMember, { answers, quiet, zone, ...ot
     throw badArgument(other, 'expected without a user: it is the same for all people of the topic')
   if (zone) requireZone(zone)
   const given = withoutUndefined({ answers, quiet, zone })
-  const settings = Object.fromEntries(
-    Object.entries({ ...own, ...given }).filter(([, value]) => value !== ''),
-  ) as OwnSettings
+  const settings: OwnSettings = withoutEmpty({ ...own, ...given })
   return { user_id, settings }
 }
 
 function toTopic(
-  { keep_ms, people, secret, ...topic }: StoredTopic,
+  { keep_ms, paused_until = 0, people, secret, ...topic }: StoredTopic,
   waiting: ReadonlyMap<number, number>,
+  heldOf: Looked['heldOf'],
+  now: number,
 ): Topic {
   const { answers, attach_private, created_at, digest, expired, made_by, max_priority, min_priority } = topic
   const { name, priorities, quiet, sent, template, unread, zone } = topic
   const shown = people.map(({ id, name, own, session, user_id }) =>
-    withoutUndefined({ user_id, name, session, ...own, waiting: waiting.get(id) ?? 0 }),
+    withoutUndefined({ user_id, name, session, ...own, waiting: waiting.get(id) ?? 0, ...heldOf(id) }),
   )
   return withoutUndefined({
     name,
@@ -313,6 +347,7 @@ function toTopic(
     digest,
     answers,
     keep_seconds: Math.round(keep_ms / 1000),
+    paused_until: paused_until > now ? paused_until : undefined,
     template,
     priorities: priorities && { ...priorities },
     attach_private,

@@ -1,5 +1,5 @@
 /** Declares `svc topic`, its subcommands, and `svc notify`. */
-import type { Topic, TopicState } from '../../model/topic.ts'
+import { type Topic, type TopicState, untilSaid } from '../../model/topic.ts'
 import * as topic from '../../operations/topics.ts'
 import { formatCount, formatLocalTime, quoteForShell } from '../../platform/format.ts'
 import { type Column, formatTable } from '../columns.ts'
@@ -16,6 +16,7 @@ export const commands = [
       ['waiting', 'waiting'],
       ['sent', 'sent'],
       ['out of time', 'expired'],
+      ['paused until', pausedUntil],
     ]),
   ),
   operationCommand(topic.addTopic, { render: describe }),
@@ -36,6 +37,7 @@ function describe(one: Topic): OutputLines {
     ...people.map(describePerson),
     `priority: ${min_priority} to ${max_priority}${digest ? ', a digest of what is less than high' : ''}`,
     describeQuiet({ quiet, zone }),
+    one.paused_until !== undefined && `paused until ${pausedUntil(one)}; only "max" goes out`,
     `answers: at most ${answers} of 10`,
     `keeps what waits for ${keep_seconds / 3600} h`,
     template !== undefined && `template: ${oneLine(template)}`,
@@ -48,13 +50,18 @@ const nameOf = ({ name, user_id }: { name?: string; user_id: string }): string =
 const describeQuiet = ({ quiet, zone }: Pick<Topic, 'quiet' | 'zone'>) =>
   quiet !== undefined && `quiet: ${quiet}${zone === undefined ? '' : ` (${oneLine(zone)})`}`
 
+/** Says until when a topic is paused. */
+function pausedUntil({ name, paused_until: until }: Topic): string {
+  return until === untilSaid ? `svc topic change ${oneLine(name)} --pause off` : formatLocalTime(until)
+}
+
 /** `connected`: only `svc topic show` knows it. */
 function describePerson(one: Topic['people'][number] & { connected?: boolean }): string {
-  const { answers, connected, session, waiting } = one
+  const { answers, connected, session, waiting, why } = one
   const own = [
     describeQuiet(one),
     answers !== undefined && `answers: at most ${answers}`,
-    waiting > 0 && `${waiting} waiting`,
+    waiting > 0 && `${waiting} waiting${why ? ` (${why})` : ''}`,
     connected === false && 'not connected, so everything waits',
   ].filter(Boolean)
   return `to ${nameOf(one)} by ${oneLine(session)}${own.length > 0 ? `: ${own.join(', ')}` : ''}`

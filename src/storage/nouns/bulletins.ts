@@ -136,7 +136,7 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
             digest: number
             missed: string
           }
-        >(sql`SELECT m.id, t.name, t.min_priority, t.digest, m.missed, coalesce(m.answers, t.answers) AS answers,
+        >(sql`SELECT m.id, t.name, t.min_priority, t.digest, t.paused_until, m.missed, coalesce(m.answers, t.answers) AS answers,
             coalesce(m.quiet, t.quiet) AS quiet, coalesce(m.zone, t.zone) AS zone
           FROM ${joined} WHERE ${ofMember(person)} ORDER BY t.name`)
         const notices = yield* readAll<BriefRow>(

@@ -17,7 +17,7 @@ import type {
 
 const table = storeTables.find(({ name }) => name === 'topic')!
 const topicColumns =
-  constantSql(`id, name, min_priority, max_priority, quiet, zone, digest, answers, keep_ms, template, secret,
+  constantSql(`id, name, min_priority, max_priority, quiet, zone, digest, answers, keep_ms, paused_until, template, secret,
   priorities, attach_private, unread, sent, expired, revision, made_by, created_at`)
 
 type TopicRow = Omit<
@@ -46,12 +46,13 @@ export const settingColumns = (
   name: string,
   settings: TopicSettings,
 ) => {
-  const { answers, keep_ms, priorities, quiet, template, zone } = settings
+  const { answers, keep_ms, paused_until, priorities, quiet, template, zone } = settings
   return {
     quiet,
     zone,
     answers,
     keep_ms,
+    paused_until,
     template,
     secret: changeSecrets(table, { name, secret: settings.secret }, sealer.seal).secret,
     min_priority: levelOf(settings.min_priority),
