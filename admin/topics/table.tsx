@@ -51,7 +51,9 @@ const morning = 9
 function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
   const { name, sent, waiting } = topic
   const pause = (label: string, paused_until: number): Action => ({
-    ...{ id: label, label, icon: paused_until ? 'pause' : 'play' },
+    id: label,
+    label,
+    icon: paused_until ? 'pause' : 'play',
     run: () =>
       void topicCalls
         .change({ topic: name, paused_until })

@@ -257,7 +257,7 @@ export class Topics extends RunningPart<TopicPorts> {
 
 type ShownNotice = TopicState['notices'][number]
 type Wait = Pick<ShownNotice, 'why' | 'until'>
-/** What a look at people found: why a notice waits, and most of what waits for a member. */
+/** What a look at people found: why a notice waits, and why most notices of a member wait. */
 interface Looked {
   readonly connected: ReadonlySet<string>
   readonly now: number
