@@ -28,8 +28,7 @@ export function TopicDetail({ topic: listed, onAsk, onClose }: DetailProps) {
     2000,
     4000,
   )
-  const state = value.value
-  const topic: Topic = state ?? listed
+  const topic: Topic = value.value ?? listed
   const address = addressOf(name)
   return (
     <Sheet
@@ -62,7 +61,7 @@ export function TopicDetail({ topic: listed, onAsk, onClose }: DetailProps) {
       <section>
         <h3>{t('topics.what_waits')}</h3>
         {error.value !== undefined && <p class="problem small">{errorText(error.value).title}</p>}
-        {state && <Notices topic={state} />}
+        {value.value && <Notices topic={value.value} />}
       </section>
       <Facts topic={topic} />
     </Sheet>
@@ -109,10 +108,9 @@ function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
 /** What waits for a person, or whether WeChat allows to send now. */
 function Readiness({ topic, person }: { topic: Topic; person: Person }) {
   const right = rightOf(person.session, person.user_id)
-  const look = lookOf({ ...topic, people: [person] })
   return (
-    <div>
-      <State {...look} />
+    <div class="sentence">
+      <State {...lookOf({ ...topic, people: [person] })} />
       {topic.paused_until !== undefined && <p class="soft small">{t('topics.paused_about')}</p>}
       {right.kind === 'open' && right.until !== undefined && (
         <p class="soft small">

@@ -85,7 +85,7 @@ function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
         <RowLink href={withParams({ topic: name })}>
           <bdi>{name}</bdi>
         </RowLink>
-        <span class="narrow small">
+        <span class="narrow small sentence">
           {contact}
           {state}
         </span>
@@ -93,7 +93,7 @@ function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
       <td class="wide cell">{contact}</td>
       <td class="number">{number(waiting)}</td>
       <td class="wide number soft">{number(sent)}</td>
-      <td class="wide">{state}</td>
+      <td class="wide sentence">{state}</td>
       <td>
         <Menu label={t('session.menu', { name: isolated(name) })} actions={actions} />
       </td>

@@ -39,8 +39,8 @@ export const contactOf = ({ name, session, user_id }: Person): string =>
 
 export const contactsOf = ({ people }: Topic): string => listed(people.map(contactOf))
 
-/** The last time that a date can be: a pause until then ends when a person says so. */
-export const untilSaid = 8.64e15
+/** A far time: a pause until then ends when a person says so. */
+export const untilSaid = 999_999_999_999_999
 
 const namesOf = (person: Person) => ({ account: isolated(person.session), name: isolated(contactOf(person)) })
 
@@ -63,8 +63,10 @@ export function lookOf({ paused_until, people }: Pick<Topic, 'paused_until' | 'p
     return { tone: '', text: 'topics.paused_until', params: { when: whenText(paused_until) } }
   const [most] = people.toSorted((one, other) => other.waiting - one.waiting)
   if (most && most.waiting > 0) {
-    const params = { count: most.waiting, why: reasonText(most, most) }
-    return { tone: reasons[most.why ?? 'sending'].tone, text: 'topics.wait', params }
+    const why = reasonText(most, most)
+    const same = people.filter(one => reasonText(one, one) === why)
+    const count = same.reduce((sum, one) => sum + one.waiting, 0)
+    return { tone: reasons[most.why ?? 'sending'].tone, text: 'topics.wait', params: { count, why } }
   }
   for (const person of people) {
     const right = rightOf(person.session, person.user_id)

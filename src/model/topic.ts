@@ -69,8 +69,8 @@ const name = bounded(
     examples: ['home'],
   },
 )
-/** The last time that a date can be: what is paused until then is paused until a person says otherwise. */
-export const untilSaid = 8_640_000_000_000_000
+/** A far time: what is paused until then is paused until a person says otherwise. JSON with more digits names ids. */
+export const untilSaid = 999_999_999_999_999
 
 /** People of a topic, at most. */
 export const mostMembers = 20

@@ -131,6 +131,28 @@ describe('beside a running service', () => {
     await run(['topic', 'remove', 'shaped', '--yes'])
   })
 
+  test('a topic is paused for a span, to a time or until it is said, and shown so', async () => {
+    await run(['topic', 'add', 'held', '--to', user])
+    const change = (pause: string) => run(['topic', 'change', 'held', '--pause', pause])
+    const before = Date.now()
+    await change('1h')
+    const { paused_until: until } = await json('topic', 'show', 'held')
+    expect(until).toBeGreaterThanOrEqual(before + 3_600_000)
+    expect(until).toBeLessThanOrEqual(Date.now() + 3_600_000)
+    expect((await run(['topic', 'show', 'held'])).stdout).toMatch(
+      /^paused until \d{4}-.*; only "max" goes out$/m,
+    )
+    expect((await run(['topic'])).stdout).toMatch(/paused until\n.*\d{4}-\d\d-\d\d \d\d:/)
+    await change('on')
+    const on = 'paused until svc topic change held --pause off'
+    expect((await run(['topic', 'show', 'held'])).stdout).toContain(on)
+    expect((await run(['topic'])).stdout).toContain('--pause off')
+    expect(await change('soon')).toMatchObject({ status: 2, stderr: expect.stringContaining('--pause') })
+    await change('off')
+    expect((await run(['topic', 'show', 'held'])).stdout).not.toContain('paused')
+    await run(['topic', 'remove', 'held', '--yes'])
+  })
+
   test('send answers with text, with - from stdin, and with several files in the order given', async () => {
     await said('send me something')
     await writeFile(join(home, 'cat.png'), Buffer.from('iVBORw0KGgo=', 'base64'))

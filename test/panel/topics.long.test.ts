@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner } from '../../src/model/principal.ts'
+import { untilSaid } from '../../src/model/topic.ts'
 import { violationsInBothThemes } from '../support/axe.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { withPanel, write } from '../support/panel.ts'
@@ -42,7 +43,7 @@ describe.skipIf(!hasBrowser)('topics', () => {
     const name = dialog.getByRole('textbox', { name: t('access.name'), exact: true })
     for (const [wrong, text] of [
       ['two words', 'topics.name_bad'],
-      ['backup', 'topics.name_taken'],
+      ['backups', 'topics.name_taken'],
     ] as const) {
       await hand.write(name, wrong)
       await hand.enter()
@@ -86,6 +87,27 @@ describe.skipIf(!hasBrowser)('topics', () => {
     await dialog.getByText(t('topics.unknown_words'), { exact: true }).waitFor()
     await dialog.getByText('hgih').waitFor()
     await isForAll('what waits')
+    // It is paused and goes on.
+    await hand.escape()
+    const menu = page.getByRole('main').getByRole('row').nth(1).getByRole('button')
+    const row = (text: string) => page.getByRole('row').filter({ hasText: text }).waitFor()
+    await hand.choose(menu, t('topics.pause'))
+    await row(t('topics.paused'))
+    expect(await topics.list(owner)).toMatchObject([{ paused_until: untilSaid, people: [{ why: 'paused' }] }])
+    await isForAll('a pause')
+    await hand.choose(menu, t('topics.resume'))
+    await page
+      .getByRole('row')
+      .filter({ hasText: t('topics.paused') })
+      .waitFor({ state: 'detached' })
+    await hand.choose(menu, t('topics.pause_hour'))
+    await row(t('topics.paused_until').replace('{when}', ''))
+    await hand.choose(menu, t('topics.resume'))
+    // The state names what waits and why; it is never only ready.
+    await row(t('topics.wait_other').split('{why}')[0]!.trim().replace('{count}', '').trim().split(' ')[0]!)
+    expect(await page.getByText(t('topics.ready'), { exact: true }).count()).toBe(0)
+    await hand.press(page.getByRole('link', { name: 'home', exact: true }))
+    await dialog.getByText('the disk is full').waitFor()
     // Another person, and out again.
     await topics.change(owner, { topic: 'home', add: ['dAd@im.wechat'] })
     await page.reload()

@@ -1,6 +1,6 @@
 /** What every engine must do for topics (`src/storage/topics.ts`). */
 import { expect } from 'bun:test'
-import type { Notice } from '../../src/model/topic.ts'
+import { type Notice, untilSaid } from '../../src/model/topic.ts'
 import type {
   NewBulletin,
   NewTopic,
@@ -8,6 +8,8 @@ import type {
   TopicPerson,
   TopicStore,
 } from '../../src/storage/topics.ts'
+import { planFactsOf } from '../../src/topics/facts.ts'
+import { planBulletin } from '../../src/topics/plan.ts'
 import { failure } from '../support/failure.ts'
 import { onEach } from './engines.ts'
 import type { Opened } from './support.ts'
@@ -71,6 +73,7 @@ onEach(
         template: '{{ .a }}',
         priorities: { critical: 'max' },
         attach_private: true,
+        paused_until: untilSaid,
       })
       await topics.add(one)
       expect(await topics.find('home')).toMatchObject(one)
@@ -85,6 +88,45 @@ onEach(
       expect(await topics.remove('home')).toBe(true)
       expect([await topics.list(), await say(topics, [disk()])]).toEqual([[], undefined])
       expect((await topics.countWaiting()).size).toBe(0)
+    })
+
+    it('a pause holds what waits until its end or quiet hours are over, and ends when the topic goes on', async t => {
+      const { topics } = t.store
+      await topics.add(topic('home'))
+      const fates = async () => {
+        const right = { remaining: 10, last_received: 0 }
+        const { go, waits } = planBulletin(planFactsOf(await topics.read(person), right, t.clock.now()))
+        return go.length > 0 ? go.length : waits.map(({ until, why }) => [why, until])
+      }
+      const hourMs = 3_600_000
+      const until = t.clock.now() + hourMs
+      await topics.change('home', topic('home', { max_priority: 'max', paused_until: until }))
+      await say(topics, [disk({ priority: 'high' }), alert('a')])
+      expect(await fates()).toEqual([
+        ['paused', until],
+        ['paused', until],
+      ])
+      t.clock.at += hourMs
+      expect(await fates()).toBe(2)
+      await topics.change('home', topic('home', { paused_until: untilSaid }))
+      expect(await fates()).toEqual([
+        ['paused', undefined],
+        ['paused', undefined],
+      ])
+      t.clock.at += 20 * hourMs
+      expect(await fates()).toHaveLength(2)
+      await topics.change('home', topic('home'))
+      expect(await fates()).toBe(2)
+      // What ends later holds it.
+      const now = new Date(t.clock.now())
+      const [before, after] = [-1, 2].map(
+        hours => `${String((now.getUTCHours() + hours + 24) % 24).padStart(2, '0')}:00`,
+      )
+      const quiet = { quiet: `${before}-${after}`, zone: 'UTC' }
+      await topics.change('home', topic('home', { ...quiet, paused_until: now.getTime() + 60_000 }))
+      expect(await fates()).toMatchObject(Array(2).fill(['quiet', expect.any(Number)]))
+      await topics.change('home', topic('home', { ...quiet, paused_until: now.getTime() + 3 * hourMs }))
+      expect(await fates()).toMatchObject(Array(2).fill(['paused', now.getTime() + 3 * hourMs]))
     })
 
     it('the same is one, with a count; what is over before it went out is gone', async t => {

@@ -129,6 +129,42 @@ test('each person of a topic gets it by the own account; a closed one holds up n
   expect(s.sent.map(({ session, to }) => [session, to]).slice(1)).toEqual([['d', 'dAd@im.wechat']])
 })
 
+test('a paused topic sends nothing but the most urgent; the rest waits, and comes together when it goes on', async () => {
+  await using s = await setUp()
+  const until = s.t.clock.now() + 600_000
+  const change = (paused_until: number) =>
+    s.topics.change(owner, { topic: 'home', max_priority: 'max', paused_until })
+  expect(await change(until)).toMatchObject({ paused_until: until })
+  const accepted = await s.say(
+    { text: 'one', priority: 'high' },
+    { text: 'two' },
+    { text: 'three', priority: 'low' },
+  )
+  expect(accepted).toHaveLength(3)
+  await s.pass(60)
+  expect(s.sent).toEqual([])
+  const held = { waiting: 3, people: [{ waiting: 3, why: 'paused', until }] }
+  expect(await s.topics.list(owner)).toMatchObject([held])
+  const { notices } = await s.topics.show(owner, 'home')
+  expect(notices.map(({ why }) => why)).toEqual(['digest', 'paused', 'paused'])
+  await s.say({ text: 'fire', priority: 'max' })
+  await s.pass(5)
+  expect(s.text()).toContain('fire')
+  expect(s.text()).not.toMatch(/one|two|three|waiting/)
+  s.writes()
+  await s.pass(5)
+  expect(s.sent).toHaveLength(1)
+  expect(await change(0)).not.toHaveProperty('paused_until')
+  await s.pass(40)
+  expect(s.sent).toHaveLength(2)
+  for (const text of ['one', 'two', 'three']) expect(s.sent[1]!.text).toContain(text)
+  expect((await s.topics.list(owner))[0]!.people[0]).not.toHaveProperty('why')
+  // One that is over is no pause any more.
+  await change(s.t.clock.now() + 1000)
+  s.t.clock.at += 1000
+  expect((await s.topics.list(owner))[0]).not.toHaveProperty('paused_until')
+})
+
 test('a storm of 1,000 alerts in a minute costs 3 answers, and each is told by name or count', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, text } = s

@@ -56,6 +56,7 @@ function fateOf(one: Partial<PlannedNotice>, more: Partial<PlanFacts> = {}): unk
 const old = now - besideMs
 const sent = (priority: Priority, at = now) => ({ at, priority })
 const quiet = [topic({ quiet_until: now + 3_600_000 })]
+const paused = [topic({ quiet_until: now + 3_600_000, isPaused: true })]
 const rows: [what: string, one: Partial<PlannedNotice>, more: Partial<PlanFacts>, fate: unknown][] = [
   ['the first urgent one goes at once', { priority: 'high' }, {}, 'goes'],
   ['a usual one waits some seconds for others', {}, {}, ['gathering', besideMs]],
@@ -107,6 +108,8 @@ const rows: [what: string, one: Partial<PlannedNotice>, more: Partial<PlanFacts>
   ],
   ['quiet hours hold urgent ones', { priority: 'high' }, { topics: quiet }, ['quiet', 3_600_000]],
   ['but not the most urgent', { priority: 'max' }, { topics: quiet }, 'goes'],
+  ['a pause, too', { priority: 'high' }, { topics: paused }, ['paused', 3_600_000]],
+  ['nor the most urgent', { priority: 'max' }, { topics: paused }, 'goes'],
   ['a closed window', { priority: 'max' }, { remaining: 0 }, 'window_closed'],
   ['a lost account', { priority: 'max' }, { isConnected: false }, 'not_connected'],
   ['one is on its way', { priority: 'max' }, { isSending: true }, 'sending'],

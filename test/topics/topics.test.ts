@@ -220,6 +220,7 @@ test('people are added, taken out and given hours of their own by name, also wit
     { user: 'nobody', quiet: '' },
     { zone: '' },
     { user: dad, digest: true },
+    { user: dad, paused_until: 1 },
     { remove: ['nobody'] },
     { remove: [dad, 'mUm@im.wechat'] },
     { user: dad, zone: 'Moon/Base' },
