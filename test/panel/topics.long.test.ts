@@ -106,7 +106,7 @@ describe.skipIf(!hasBrowser)('topics', () => {
     // The state names what waits and why; it is never only ready.
     await row(t('topics.wait_other').split('{why}')[0]!.trim().replace('{count}', '').trim().split(' ')[0]!)
     expect(await page.getByText(t('topics.ready'), { exact: true }).count()).toBe(0)
-    await hand.press(page.getByRole('link', { name: 'home', exact: true }))
+    await page.goto(`${panel.url}/topics?topic=home`)
     await dialog.getByText('the disk is full').waitFor()
     // Another person, and out again.
     await topics.change(owner, { topic: 'home', add: ['dAd@im.wechat'] })
