@@ -1,6 +1,5 @@
 /** Lists of keys and of users come in pages, and a full page says where the next one begins, at every door. */
 import { expect, test } from 'bun:test'
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Svc } from '../../src/index.ts'
 import { owner } from '../../src/model/principal.ts'
@@ -27,20 +26,23 @@ async function readPages(url: string, path: string, id: string): Promise<string[
 }
 
 test('over REST', async () => {
-  await using t = await withGateway({ start: false })
-  const at = t.clock.now() - 60_000
-  const users = names.map((name, nth) => [
-    `${name}@im.wechat`,
-    { token: `t${nth}`, received_at: at + nth, used: 0, first_seen: at },
-  ])
-  await writeFile(join(t.dir, 'default', 'contexts.json'), JSON.stringify(Object.fromEntries(users)))
+  await using t = await withGateway()
+  const { bot_id: to, user_id: first } = t.bots.get('default')!
+  // The last who wrote comes first.
+  const ids: string[] = []
+  for (const name of names) {
+    const from = ids.length === 0 ? first : await t.sandbox.addUser(name)
+    await t.sandbox.say('hi', { from, to })
+    await t.receive(1)
+    ids.unshift(from)
+    t.clock.advance(1)
+  }
   for (const name of names) await t.gateway.keys.add({ name, can: ['read'] }, owner)
   await using rest = await restOf(t.gateway, { token })
   const read = (path: string, id: string) => readPages(rest.url, path, id)
   expect(await read('/keys', 'name')).toEqual([names])
   expect(await read('/keys?limit=2', 'name')).toEqual([['a', 'b'], ['c', 'd'], ['e']])
   expect(await read('/keys?limit=2&offset=3', 'name')).toEqual([['d', 'e'], []])
-  const ids = names.toReversed().map(name => `${name}@im.wechat`)
   expect(await read('/users', 'user_id')).toEqual([ids])
   expect(await read('/users?session=default&limit=3', 'user_id')).toEqual([ids.slice(0, 3), ids.slice(3)])
   expect(await read(`/users?limit=1&user_id=${ids[2]}`, 'user_id')).toEqual([[ids[2]!], []])
