@@ -57,7 +57,14 @@ describe.skipIf(!isPostgresThere())('svc store copy of a large store', () => {
         if (status === 0) expect(open).toEqual(way === 'to' ? [false, true] : [true, false])
       }
       expect(kills).toBeGreaterThan(0)
-      expect(way === 'to' ? await dumpDatabase(url) : dumpDirectory(back)).toEqual(rows)
+      const copied = way === 'to' ? await dumpDatabase(url) : dumpDirectory(back)
+      // However often it was killed, the log says once that the store was moved.
+      const isMove = (line: string) => line.includes('move_store')
+      for (const name of ['audit', 'event']) {
+        expect(copied[name]!.filter(isMove)).toHaveLength(1)
+        copied[name] = copied[name]!.filter(line => !isMove(line))
+      }
+      expect(copied).toEqual(rows)
     },
     600_000,
   )
