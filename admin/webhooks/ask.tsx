@@ -3,7 +3,7 @@ import { useSignal } from '@preact/signals'
 import { useCallback, useId, useRef } from 'preact/hooks'
 import { useAnswer } from '../answers.ts'
 import { errorText } from '../errors.ts'
-import { isolated, number, t } from '../i18n.ts'
+import { number, t } from '../i18n.ts'
 import { dateOf, now } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'
@@ -17,9 +17,7 @@ import { type AddedWebhook, type ReplayedWebhook, type WebhookEndpoint, webhooks
 export type Asked =
   | { what: 'add' }
   | { what: 'secret'; secret: string; replaced?: boolean }
-  | { what: 'rotate' | 'remove'; endpoint: WebhookEndpoint }
-  /** `event`: where the replay begins. Without it the dialog asks for a time. */
-  | { what: 'replay'; endpoint: WebhookEndpoint; event?: string }
+  | { what: 'rotate' | 'remove' | 'replay'; endpoint: WebhookEndpoint }
 
 interface QuestionProps {
   endpoint: WebhookEndpoint
@@ -76,7 +74,7 @@ export function RotateWebhook({
 
 const hourMs = 3_600_000
 
-export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: QuestionProps & { event?: string }) {
+export function ReplayWebhook({ endpoint: { id, url }, onClose }: QuestionProps) {
   const field = useRef<HTMLInputElement>(null)
   const input = useId()
   const start = new Date(now.value - hourMs)
@@ -84,7 +82,7 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
   start.setSeconds(0, 0)
   const time = `${start.getHours()}`.padStart(2, '0')
   const minute = `${start.getMinutes()}`.padStart(2, '0')
-  const from = useSignal(event ?? start.toISOString())
+  const from = useSignal(start.toISOString())
   return (
     <Ask
       alert
@@ -101,23 +99,19 @@ export function ReplayWebhook({ endpoint: { id, url }, event, onClose }: Questio
       <p class="foreign" dir="ltr">
         {url}
       </p>
-      {event === undefined ? (
-        <div class="field">
-          <label for={input}>{t('webhooks.replay_from')}</label>
-          <input
-            class="input"
-            id={input}
-            ref={field}
-            type="datetime-local"
-            defaultValue={`${dateOf(start.getTime())}T${time}:${minute}`}
-            onInput={({ currentTarget: { value } }) => {
-              from.value = value && new Date(value).toISOString()
-            }}
-          />
-        </div>
-      ) : (
-        <p>{t('webhooks.replay_event', { event: isolated(event) })}</p>
-      )}
+      <div class="field">
+        <label for={input}>{t('webhooks.replay_from')}</label>
+        <input
+          class="input"
+          id={input}
+          ref={field}
+          type="datetime-local"
+          defaultValue={`${dateOf(start.getTime())}T${time}:${minute}`}
+          onInput={({ currentTarget: { value } }) => {
+            from.value = value && new Date(value).toISOString()
+          }}
+        />
+      </div>
       <p class="soft small" role="status">
         {from.value !== '' && <Extent key={from.value} id={id} from={from.value} />}
       </p>

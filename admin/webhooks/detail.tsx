@@ -8,8 +8,8 @@ import { Fact, State } from '../ui/marks.tsx'
 import { Sheet } from '../ui/sheet.tsx'
 import { useWork } from '../ui/work.ts'
 import type { Asked } from './ask.tsx'
-import { Deliveries } from './deliveries.tsx'
-import { type WebhookEndpoint, webhooks } from './endpoints.ts'
+import { Deliveries, Result } from './deliveries.tsx'
+import { type WebhookEndpoint, type WebhookTest, webhooks } from './endpoints.ts'
 import { eventsOf, finish, isOff, LastDelivery, partsOf } from './table.tsx'
 import { statusLooks } from './words.ts'
 
@@ -43,7 +43,7 @@ export function WebhookDetail({ endpoint, onAsk, onClose }: DetailProps) {
       <Facts endpoint={endpoint} />
       <section>
         <Test id={endpoint.id} />
-        <Deliveries endpoint={endpoint} onReplay={event => onAsk({ what: 'replay', endpoint, event })} />
+        <Deliveries endpoint={endpoint} />
       </section>
     </Sheet>
   )
@@ -134,26 +134,15 @@ function Facts({ endpoint }: { endpoint: WebhookEndpoint }) {
 /** The head of the deliveries: a test delivery and its result. */
 function Test({ id }: { id: string }) {
   const { busy, work } = useWork()
-  const result = useSignal<Awaited<ReturnType<typeof webhooks.test>> | undefined>(undefined)
+  const result = useSignal<WebhookTest | undefined>(undefined)
   const send = async () => {
     result.value = undefined
     result.value = await webhooks.test(id)
   }
-  const { success, status = 0, took_ms = 0, detail, code } = result.value ?? {}
   return (
     <div class="deliveries-head">
       <h3>{t('webhooks.log')}</h3>
-      <p class="small" role="status">
-        {busy.value && t('webhooks.testing')}
-        {result.value &&
-          (success ? (
-            <span class="may">{t('webhooks.tested', { status, ms: took_ms })}</span>
-          ) : (
-            <span class="problem">
-              {t('webhooks.test_failed', { detail: deliveryProblem(code, detail) })}
-            </span>
-          ))}
-      </p>
+      <Result isBusy={busy.value} result={result.value} />
       <button type="button" class="button small" aria-disabled={busy.value} onClick={() => work(send)}>
         {t('webhooks.test')}
       </button>

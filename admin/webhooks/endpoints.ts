@@ -9,6 +9,7 @@ export type {
   ReplayedWebhook,
   WebhookDelivery,
   WebhookEndpoint,
+  WebhookTest,
 } from '../../src/model/webhook.ts'
 
 /** All webhooks, oldest first; undefined until they are loaded. */
@@ -39,6 +40,9 @@ async function changed<T>(asked: Promise<T>): Promise<T> {
 export const webhooks = {
   add: (given: Input<'add_webhook'>) => changed(call('add_webhook', given)),
   log: (id: string) => call('webhook_log', { id, limit: 50 }),
+  /** The attempts at one event, with their answers; the newest has more. */
+  attemptsAt: (id: string, event: string) => call('webhook_log', { id, event }),
+  sendAgain: (id: string, event: string) => changed(call('replay_webhook', { id, from: event, only: true })),
   test: (id: string) => changed(call('test_webhook', { id })),
   pause: (id: string) => changed(call('pause_webhook', { id })),
   async resume(id: string) {
@@ -48,7 +52,7 @@ export const webhooks = {
     return answer
   },
   rotate: (id: string) => changed(call('rotate_webhook', { id })),
-  /** @param from id of an event, or an ISO time */
+  /** @param from an ISO time */
   replay: (id: string, from: string) => changed(call('replay_webhook', { id, from })),
   /** What a replay would deliver. */
   wouldReplay: (id: string, from: string) => call('replay_webhook', { id, from, dry_run: true }),

@@ -139,19 +139,20 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     const first = await came('hello')
     await panel.until('it is in the log', async () => (await webhooks.listAttempts(owner, id)).length > 1)
     // The deliveries come by themselves.
-    const here = dialog.getByRole('button', { name: t('webhooks.replay_here') })
-    await here.filter({ hasText: first.id }).waitFor()
+    const items = dialog.getByRole('listitem')
+    await items.nth(1).waitFor()
     await isForAll('the deliveries')
-    // The test delivery is there too, without a button for a replay.
-    expect([await dialog.getByRole('listitem').count(), await here.count()]).toEqual([2, 1])
-    // The text of the button is visible on a phone too.
-    expect(await here.getByText(t('webhooks.replay_here')).isVisible()).toBe(true)
+    // The test delivery is there too, and cannot be sent again.
+    for (const nth of [1, 0]) await hand.press(items.nth(nth).locator('summary'))
+    await dialog.getByRole('button', { name: t('webhooks.send_again') }).waitFor()
+    await isForAll('the attempts')
+    expect(await items.locator('pre').count()).toBe(1)
     await panel.sandbox.say('one more')
     await panel.until(
       'it is done',
       async () => (await webhooks.replay(owner, id, { event: first.id, dry_run: true })).replay.events === 2,
     )
-    await hand.press(here.filter({ hasText: first.id }))
+    await hand.press(button(t('webhooks.replay_menu')))
     const would = (count: number) =>
       page
         .getByRole('alertdialog')
@@ -201,6 +202,35 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
       verify(message, secret)
       return message.headers.get('webhook-signature')?.split(' ').length === 2 && verify(message, renewed)
     })
+    expect(panel.complaints).toEqual([])
+  })
+
+  test('an attempt opens in place: what was sent, what was answered, and a button that sends it again', async () => {
+    await using panel = await withPanel()
+    using r = receiver(() => new Response('database is locked <b>\u202e', { status: 500 }))
+    const { id } = await panel.gateway.webhooks.add(owner, { url: r.url, allow_private: true })
+    await panel.sandbox.say('an order')
+    await panel.until(
+      'it fails',
+      async () => (await panel.gateway.webhooks.get(owner, id)).status === 'failing',
+    )
+    const { hand, dialog, isForAll, open } = await openPage(panel, '/webhooks')
+    await open()
+    const item = dialog.getByRole('listitem').first()
+    await hand.press(item.locator('summary'))
+    await item.getByText('database is locked <b>', { exact: false }).waitFor()
+    await item.getByText('"text": "an order"', { exact: false }).waitFor()
+    await item.getByText(t('webhooks.said_5', { status: 500 })).waitFor()
+    await isForAll('an attempt')
+    r.answer = () => new Response('thanks')
+    const came = r.got.length
+    await hand.press(item.getByRole('button', { name: t('webhooks.send_again') }))
+    await item.getByRole('status').locator('.may').waitFor()
+    expect(r.got.slice(came).map(one => one.body.data.text)).toEqual(['an order'])
+    // The row stays open, and the new attempt is above it.
+    await panel.until('a new row', async () => (await dialog.getByRole('listitem').count()) > 1)
+    await item.getByText(t('webhooks.outcome_done'), { exact: true }).waitFor()
+    await dialog.getByRole('button', { name: t('webhooks.send_again') }).waitFor()
     expect(panel.complaints).toEqual([])
   })
 
