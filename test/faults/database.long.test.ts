@@ -36,6 +36,11 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves for longer', () 
   }, 120_000)
 
   test('a second a statement: it is said, and everything goes on', async () => {
+    // After the last fault it may be well before it polls again, which at this pace takes it a while.
+    await until('it polls', 60_000, async () => {
+      const { body } = await trial.health()
+      return body.role === 'poller' && body.failing_tasks === undefined
+    })
     trial.node.database.delay(1000)
     try {
       let last = await trial.health()
