@@ -95,7 +95,7 @@ export const sumOf = (waiting: readonly Counted[]): number =>
 
 /** Whether so much waits that a caller may have its share. @param more messages of new entries */
 export const areKeysNeeded = ({ asked, unsent }: Omit<WaitingFacts, 'keys'>, more: number): boolean =>
-  sumOf(unsent) + more > shares.waiting.each || sumOf(asked) + 1 > shares.heldBack.each
+  sumOf(unsent) + more > shares.waiting.each || (asked.length > 0 && sumOf(asked) >= shares.heldBack.each)
 
 /**
  * @param by who stands behind the new entry

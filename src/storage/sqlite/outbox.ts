@@ -31,7 +31,6 @@ import {
   lookahead,
   partsPerEntry,
   sentByOf,
-  sumOf,
 } from '../outbox-limits.ts'
 import {
   type BeginFacts,
@@ -128,7 +127,7 @@ export class SqliteOutbox extends EnginePart {
     const maker = needsKeys ? entries.makerOf(entry) : entry.made_by
     // Behind others admission is not asked.
     const admission =
-      sumOf(unsent) > 0 ? { slots: noSlots(), ahead: [] } : this.#readForAdmission(lane, rules)
+      unsent.length > 0 ? { slots: noSlots(), ahead: [] } : this.#readForAdmission(lane, rules)
     return { facts: { lane, unsent, asked, keys, ...admission }, maker }
   }
 
