@@ -38,6 +38,10 @@ export interface Notice {
   }
 }
 
+/** Whether a notice has a text, a title or a file. One that only ends an earlier one may have none. */
+export const saysSomething = ({ media, text, title }: Notice): boolean =>
+  text.trim() !== '' || Boolean(title?.trim()) || media !== undefined
+
 export const AcceptedNotice = Type.Object({
   id: text(
     'The same again from the same sender has the same id. `0`: too much waits, so only its name is counted.',

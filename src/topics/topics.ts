@@ -11,6 +11,7 @@ import {
   mostMembers,
   type NewTopicInput,
   type Notice,
+  saysSomething,
   type Topic,
   type TopicChangeInput,
   type TopicForDoor,
@@ -285,9 +286,9 @@ function findMember({ people }: StoredTopic, who: string, field: string): TopicM
 const namesTopic = (by: Principal | undefined, topic: string): boolean =>
   by?.grant?.topics?.includes(normalizeTopicName(topic)) !== false
 
-function requireContent({ media, text, title }: Notice): void {
-  if (!text.trim() && !title?.trim() && !media)
-    throw badArgument('text', 'expected a text, a title or a file')
+function requireContent(notice: Notice): void {
+  const isEnd = notice.resolved === true && notice.fingerprint !== undefined
+  if (!isEnd && !saysSomething(notice)) throw badArgument('text', 'expected a text, a title or a file')
 }
 
 type SettingsInput = Omit<TopicChangeInput, 'topic' | 'add' | 'remove' | 'user'>

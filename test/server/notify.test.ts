@@ -178,6 +178,10 @@ test('JSON with a fingerprint says what is the same, and what is over', async ()
     fingerprint: 'disk-a',
     resolved: true,
   })
+  // The end of something needs no words, and headers say it, too.
+  const over = { text: '', priority: 'default', fingerprint: 'disk-a', resolved: true } as const
+  expect(await readOne({ body: { fingerprint: 'disk-a', resolved: true } })).toEqual(over)
+  expect(await readOne({ headers: { Fingerprint: 'disk-a', Resolved: 'true' } })).toEqual(over)
   // Without one it is a field as any other.
   expect((await readOne({ body: { text: '97 %', resolved: true } })).text).toContain('resolved')
   expect(await readOne({ body: { text: '97 %', fingerprint: 'disk-a', resolved: 'no' } })).not.toHaveProperty(

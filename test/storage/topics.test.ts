@@ -144,6 +144,20 @@ onEach(
       expect(await waiting(t)).toEqual(['a 2 waiting', 'disk full 1 waiting'])
     })
 
+    it('an end without words has the name of what ended; nobody hears of the end of what was never said', async t => {
+      const { topics } = t.store
+      await topics.add(topic('home'))
+      const over = { ...disk({ resolved: true }), text: '' }
+      await say(topics, [over])
+      expect(await waiting(t)).toEqual([])
+      await say(topics, [disk()])
+      await claim(t, 'b1')
+      await say(topics, [over])
+      expect((await topics.read(person)).notices).toMatchObject([
+        { name: 'disk full', resolved: true, state: 'waiting' },
+      ])
+    })
+
     it('what was sent is remembered: the same is only counted, and its end is a line', async t => {
       const { topics } = t.store
       await topics.add(topic('home'))

@@ -30,6 +30,7 @@ const namesOf = {
   filename: 'filename | file f',
   delay: 'delay | at in',
   sequence_id: 'sequence-id sequence_id fingerprint | sid',
+  resolved: 'resolved',
   template: 'template | tpl',
 } as const
 export type Field = keyof typeof namesOf

@@ -130,13 +130,14 @@ function readAny(
   const isLink = isWebAddress(textOf(click?.value))
   const sequence = findField(sources, 'sequence_id')
   const fingerprint = textOf(sequence?.value).trim()
-  const isOver = fingerprint !== '' && sources.json?.resolved === true
+  const resolved = findField(sources, 'resolved')
+  const isOver = fingerprint !== '' && /^(true|1|yes)$/i.test(textOf(resolved?.value))
   const used = new Set([
     key,
     words.length > 0 && tags?.key,
     isLink && click?.key,
     fingerprint !== '' && sequence?.key,
-    isOver && 'resolved',
+    isOver && resolved?.key,
     ...urgency.keys,
   ])
   const { text, title } = readWords(

@@ -57,7 +57,7 @@ export function tidyNotice({ title = '', text, tags = [], click = '', ...rest }:
     .filter(Boolean)
   return {
     ...rest,
-    text: whole || (heading || rest.file ? '' : nothingSaid),
+    text: whole || (heading || rest.file || rest.resolved ? '' : nothingSaid),
     ...(heading && { title: heading }),
     ...(words.length > 0 && { tags: words }),
     ...(isWebAddress(address) && { click: address }),

@@ -1,5 +1,12 @@
 /** What becomes of a notice: the same again is one, and what is over before it was sent is not sent. */
-import { longestNotice, type Notice, nothingSaid, type Priority, priorities } from '../../model/topic.ts'
+import {
+  longestNotice,
+  type Notice,
+  nothingSaid,
+  type Priority,
+  priorities,
+  saysSomething,
+} from '../../model/topic.ts'
 import { cutMiddle } from '../../platform/format.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
 import { type MissedNotices, type NameCounts, sameTextMs, type UnreadWords } from '../topics.ts'
@@ -96,9 +103,12 @@ export function mergeNotice(
   const fresh = createRow(notice, { keep_ms, level, now })
   const isOpen = known?.state === 'waiting' || known?.state === 'sending'
   const same = known && (isOpen || known.expires_at > now) ? known : undefined
-  if (!same) return fresh
+  // An end that says nothing ends nothing here.
+  if (!same) return isOver && !saysSomething(notice) ? forgetContent({ ...fresh, state: 'over' }) : fresh
   const again: NoticeRow = { ...same, count: same.count + 1, last_at: now }
-  if (isOver) return endNotice(again, fresh)
+  const { name, title } = same
+  if (isOver)
+    return endNotice(again, saysSomething(notice) ? fresh : { ...fresh, name, title: title ?? name })
   if (same.state === 'over' || (same.resolved === 1 && same.reported === 0)) return fresh
   if (same.state === 'sending') return again
   if (same.state === 'waiting' && same.resolved === 1) return { ...again, state: 'sent', resolved: 0 }
