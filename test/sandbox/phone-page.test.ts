@@ -284,6 +284,7 @@ test.skipIf(!hasBrowser)(
     await page.reload()
     await unread('#people').waitFor()
     await page.getByRole('button', { name: texts.en['chats.back'] }).click()
+    await unread('#chats').first().waitFor()
     expect(await unread('#chats').allInnerTexts()).toEqual([expect.stringContaining('are you there?')])
   },
 )

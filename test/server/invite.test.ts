@@ -418,6 +418,6 @@ describe('invitations by keys', () => {
     expect((await visitor.ask('look')).state).toBe('ready')
     await gateway.keys.revoke(id, owner)
     expect((await visitor.ask('join')).state).toBe('over')
-    expect(await codeOf(gateway.invitations.add(by, { name: 'late' }))).toBe('forbidden')
+    expect(await codeOf(gateway.invitations.add(by, { name: 'late' }))).toBe('unauthorized')
   })
 })
