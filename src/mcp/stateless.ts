@@ -4,12 +4,16 @@
 import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/server'
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
+import { endsWithin } from '../platform/clock.ts'
 import { releaseBody } from '../server/body.ts'
 import { beginStream } from '../server/limits.ts'
 import { openCallsOf } from '../server/open-calls.ts'
 import type { McpShared, ServerFactory } from './context.ts'
 import { closeWithKey, type RequestDeliveries, UnconfirmedAnswers, watchResponse } from './exchange.ts'
 import type { Caller } from './sessions.ts'
+
+/** How long the answer to a client that listens waits until changes are followed. */
+const followWithinMs = 1000
 
 export interface StatelessOptions extends Pick<McpShared, 'changes' | 'log'> {
   readonly servers: ServerFactory
@@ -58,8 +62,8 @@ export class StatelessRequests {
     let response: Response
     try {
       response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
-      // The answer says that the client listens.
-      if (isStream) await this.#options.changes.followed(by)
+      // The answer says that the client listens. A store that does not answer holds up no client.
+      if (isStream) await endsWithin(followWithinMs, this.#options.changes.followed(by))
     } catch (error) {
       end()
       throw error

@@ -8,12 +8,12 @@ import { withGateway } from '../support/gateway.ts'
 import { startDoor } from '../support/mcp-door.ts'
 
 /** The HTTP door over a real gateway, and how many listen to its news. */
-async function withDoor() {
+async function withDoor(followed?: Promise<void>) {
   const t = await withGateway({ sessions: ['工作', 'other'] })
   const inner = new ResourceChangeNotifier({ gateway: t.gateway, log: silentLog })
   const listening = new Set<object>()
   const changes: ResourceChanges = {
-    followed: by => inner.followed(by),
+    followed: by => followed ?? inner.followed(by),
     subscribe(by, listener) {
       const one = {}
       listening.add(one)
@@ -88,6 +88,15 @@ describe('news over HTTP', () => {
       await client.close()
       await d.t.until('nobody listens', () => d.listening.size === 0)
     })
+
+  test('a store that does not answer holds up no client that listens', async () => {
+    await using d = await withDoor(new Promise(() => {}))
+    const { client } = await d.connect('auto')
+    await client.listen({ resourceSubscriptions: ['svc://inbox'] })
+    expect(d.listening.size).toBe(1)
+    await client.close()
+    await d.t.until('nobody listens', () => d.listening.size === 0)
+  })
 
   test('many listeners of one process are told by one follower', async () => {
     await using d = await withDoor()
