@@ -97,7 +97,16 @@ async function check(command: string): Promise<Failure | undefined> {
 /** The options of `bun test` for the files that are chosen. */
 async function optionsOf(folder: string): Promise<string[]> {
   const options = [`--preload=${join(support, 'progress.ts')}`]
-  if (isLong) return [...options, '--timings=test/long-timings.json', `.${longMark}`, ...args]
+  if (isLong) {
+    const flags = args.filter(arg => arg.startsWith('-'))
+    // Bun runs what fits any of its arguments, so the files are listed if some are chosen.
+    const chosen = isNamed ? listFiles() : [`.${longMark}`]
+    return [
+      ...options,
+      '--timings=test/long-timings.json',
+      ...(chosen.length > 0 ? [...flags, ...chosen] : args),
+    ]
+  }
   options.push('--no-isolate', `--preload=${join(support, 'leftovers.ts')}`)
   // Files named in the arguments run even if they are *.long.test.ts.
   if (!isNamed) options.push('--only-failures', `--path-ignore-patterns=**/*.${longMark}`)
@@ -157,7 +166,9 @@ function listFiles(): string[] {
   const parts = args.filter(arg => !arg.startsWith('-'))
   return [...new Bun.Glob('**/*.test.ts').scanSync()].filter(file => {
     if (file.includes('node_modules/')) return false
-    if (parts.length > 0) return parts.some(part => file.includes(part.replace(/^\.\//, '')))
+    const isChosen = parts.some(part => file.includes(part.replace(/^\.\//, '')))
+    // Files named in the arguments of the usual tests run even if they are long.
+    if (parts.length > 0 && (!isLong || !isChosen)) return isChosen
     return file.endsWith(`.${longMark}`) === isLong
   })
 }

@@ -67,6 +67,8 @@ test('long tests run with --long, alone, or by their name', async () => {
   expect(await run(files)).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
   expect(await run(files, ['--long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
   expect(await run(files, ['b.long'])).toMatchObject({ status: 0, last: '2 passed, 0 failed' })
+  const more = { ...files, 'c.long': good }
+  expect(await run(more, ['--long', 'c.'])).toMatchObject({ status: 0, last: '1 passed, 0 failed' })
 })
 
 test('parts of the long tests are all of them, each names what it left out, and times are noted', async () => {
