@@ -8,6 +8,7 @@ import { addPrivate, type WebhookFailure } from '../model/webhook.ts'
 import { isReachableAddress } from '../platform/address.ts'
 import { systemClock } from '../platform/clock.ts'
 import { parseFields } from '../platform/fields.ts'
+import { errorCodeOf } from '../platform/files.ts'
 import { Poster, TimedOut } from '../platform/post.ts'
 import { checkAddresses } from '../platform/public-fetch.ts'
 import { reasonOf } from '../platform/system-error.ts'
@@ -32,6 +33,8 @@ export interface WebhookAttemptResult {
   /** Error message for people. */
   detail?: string
   code?: WebhookFailure
+  /** True if nothing was sent, because nobody took the connection. */
+  notSent?: boolean
   /** The body of the answer, if it may contain a reply. */
   text?: string
   /** The beginning of the answer, as from `excerptOf`. */
@@ -84,9 +87,19 @@ export async function postEvent(
     signal.throwIfAborted()
     if (error instanceof TimedOut) return { detail: error.message, code: 'timeout' }
     const code = isSvcError(error, 'forbidden') ? 'forbidden' : 'unreachable'
-    return { detail: isSvcError(error) ? error.message : reasonOf(error), code }
+    const notSent = unconnected.has(errorCodeOf(error) ?? '')
+    return { detail: isSvcError(error) ? error.message : reasonOf(error), code, notSent }
   }
 }
+
+/** Codes of errors that come before the first byte is sent. */
+const unconnected: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+])
 
 const httpFailureOf = (status: number): Pick<WebhookAttemptResult, 'detail' | 'code'> =>
   status >= 300 && status < 400

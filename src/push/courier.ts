@@ -32,7 +32,7 @@ export interface SenderRuntime {
 }
 
 /** Result of a delivery. */
-export interface DeliveryOutcome extends Pick<WebhookAttemptResult, 'status' | 'retryAfterMs'> {
+export interface DeliveryOutcome extends Pick<WebhookAttemptResult, 'status' | 'retryAfterMs' | 'notSent'> {
   /** True if it was answered with 2xx. */
   done: boolean
   /** The entry for the delivery log. `detail` is why it failed, or why no reply was sent. */
@@ -92,13 +92,13 @@ export class WebhookSender {
       ? { id: envelopeIdOf(type), body: JSON.stringify({ type, cursor: id }) }
       : { id, body: bodyOf({ id, type, at, data }, this.#ports.createLinks(webhook), form) }
     const tried = await postEvent(this.#poster, webhook, sent, signal)
-    const { status, retryAfterMs, detail: problem, code: failure, text, answer } = tried
+    const { status, retryAfterMs, notSent, detail: problem, code: failure, text, answer } = tried
     const took_ms = Math.round(this.#clock.monotonic() - beganAt)
     const done = problem === undefined
     const detail = done ? await this.#trySendReply(webhook, event, text) : problem
     const code = done && detail !== undefined ? ('reply_not_sent' as const) : failure
     const record = { at: started, event: id, type, took_ms, status, detail, code, answer }
-    return { done, record, failure, beganAt, status, retryAfterMs }
+    return { done, record, failure, beganAt, status, retryAfterMs, notSent }
   }
 
   /** Sends the reply in an answer, if there is one. @returns why it was not sent; undefined otherwise */

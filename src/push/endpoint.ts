@@ -282,7 +282,7 @@ export class EndpointRun {
   }
 
   async #recordFailure(lane: LiveLane, event: LaneEvent, outcome: DeliveryOutcome): Promise<void> {
-    const { beganAt, failure: failedBy, record, retryAfterMs, status = 0 } = outcome
+    const { beganAt, failure: failedBy, notSent, record, retryAfterMs, status = 0 } = outcome
     const now = this.#clock.now()
     const { slow, gone } = meaningOf(status)
     const before = this.#state
@@ -294,8 +294,9 @@ export class EndpointRun {
       retryAfterMs,
     }
     this.#state = withFailure(before, failure, Math.random())
-    const othersSucceeded = lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
-    const trouble = nextRetryOf(lane.trouble, { event: event.id, now, othersSucceeded }, Math.random())
+    // A receiver that restarts fails no event: it saw none.
+    const isOwn = !notSent && lane.trouble !== undefined && this.#succeededAt > lane.trouble.failed_at
+    const trouble = nextRetryOf(lane.trouble, { event: event.id, now, isOwn }, Math.random())
     this.#tries.push({ ...record, outcome: trouble ? 'failed' : 'gave_up' })
     const { last_success_at, failing_since = now } = this.#health
     // Monotonic time has fractions, and a stored time none.

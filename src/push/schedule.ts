@@ -117,14 +117,16 @@ export function capacityOf(
 /**
  * Returns the retry state of an event after a failure; undefined if it has no more retries. Times are Unix
  * ms.
+ *
+ * @param isOwn whether a repeated failure counts for the event, and not for the endpoint
  */
 export function nextRetryOf(
   before: WebhookLane['trouble'],
-  { event, now, othersSucceeded }: { event: string; now: number; othersSucceeded: boolean },
+  { event, now, isOwn }: { event: string; now: number; isOwn: boolean },
   random: number,
 ): WebhookLane['trouble'] {
   const earlier = before?.event === event ? before.tries : 0
-  const tries = earlier === 0 || othersSucceeded ? earlier + 1 : earlier
+  const tries = earlier === 0 || isOwn ? earlier + 1 : earlier
   const stepMs = eventDelaysMs[tries - 1]
   if (stepMs === undefined) return undefined
   return { event, tries, failed_at: now, retry_at: now + withJitter(stepMs, random) }

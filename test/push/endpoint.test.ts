@@ -6,6 +6,7 @@ import type { LaneEvent } from '../../src/push/lanes.ts'
 import { DeliveryPacer } from '../../src/push/pacer.ts'
 import { cursorNumberOf } from '../../src/storage/events.ts'
 import { testClock } from '../support/clock.ts'
+import { freePort } from '../support/port.ts'
 import { openInMemory } from '../support/store-in-memory.ts'
 import { until } from '../support/until.ts'
 import { receiver } from './receiver.ts'
@@ -120,4 +121,35 @@ test('conversations whose events take long hold up no other', async () => {
   })
   await run.stop()
   expect(hung).toBe(slow.length)
+})
+
+test('an event that fails, and finds nobody at its next try, has lost no try of its own', async () => {
+  const port = freePort()
+  const held = Promise.withResolvers<Response>()
+  const events = (of: typeof first) => of.got.map(({ id, status }) => [id, status])
+  // No connection is kept, which would break in place of being refused.
+  const headers = { connection: 'close' }
+  const refusal = () => new Response(null, { status: 500, headers })
+  const first = receiver(({ id }) => (id === 's-1' ? refusal() : held.promise), port)
+  const { clock, open, ports } = await withEndpoint(first.url, ['a', 'b'])
+  const run = await open()
+  await until('the first fails', withinMs, () => first.got.length === 1)
+  clock.advance(10)
+  held.resolve(new Response(null, { headers }))
+  await until('the other succeeds', withinMs, () => first.got.length === 2)
+  expect(events(first)).toEqual([
+    ['s-1', 500],
+    ['s-2', 200],
+  ])
+  first[Symbol.dispose]()
+  const errors = async () => (await ports.progress.listTries('w', 10)).map(({ code }) => code)
+  clock.advance(5000)
+  await until('nobody is there', withinMs, async () => {
+    clock.advance(1)
+    return (await errors()).includes('unreachable')
+  })
+  using second = receiver(() => 200, port)
+  clock.advance(5000)
+  await until('it comes again', withinMs, () => second.got.length === 1)
+  await run.stop()
 })

@@ -105,24 +105,22 @@ test('each success lets one more go at a time, up to a bound', () => {
 
 test('an event that fails alone has tries of its own, and then is given up', () => {
   let now = 0
-  let trouble = nextRetryOf(undefined, { event: 'e', now, othersSucceeded: false }, latest)
+  let trouble = nextRetryOf(undefined, { event: 'e', now, isOwn: false }, latest)
   const waits: number[] = []
   while (trouble) {
     waits.push(trouble.retry_at - now)
     now = trouble.retry_at
-    trouble = nextRetryOf(trouble, { event: 'e', now, othersSucceeded: true }, latest)
+    trouble = nextRetryOf(trouble, { event: 'e', now, isOwn: true }, latest)
   }
   expect(waits).toEqual([...eventDelaysMs])
 })
 
 test('failures while nothing else succeeds are not the event’s, and another event begins anew', () => {
-  let trouble = nextRetryOf(undefined, { event: 'e', now: 0, othersSucceeded: false }, latest)
+  let trouble = nextRetryOf(undefined, { event: 'e', now: 0, isOwn: false }, latest)
   for (let more = 0; more < 50; more++)
-    trouble = nextRetryOf(trouble, { event: 'e', now: more, othersSucceeded: false }, latest)
+    trouble = nextRetryOf(trouble, { event: 'e', now: more, isOwn: false }, latest)
   expect(trouble?.tries).toBe(1)
-  expect(
-    nextRetryOf({ ...trouble!, tries: 4 }, { event: 'f', now: 0, othersSucceeded: true }, latest)?.tries,
-  ).toBe(1)
+  expect(nextRetryOf({ ...trouble!, tries: 4 }, { event: 'f', now: 0, isOwn: true }, latest)?.tries).toBe(1)
 })
 
 test('an event that failed by a clock ahead of this one is due: that clock was set back, or is another machine’s', () => {
