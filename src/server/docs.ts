@@ -9,6 +9,7 @@ import { join } from 'node:path'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { readBrotli } from '../platform/packed.ts'
 import pageJs from './docs/page.js' with { type: 'text' }
+import zh from './docs/zh.json' with { type: 'json' }
 
 /** The mark of svc, as in `admin/icon.svg`. */
 export const mark =
@@ -57,6 +58,8 @@ const javascript = 'text/javascript; charset=utf-8'
 const assets: Record<string, () => Promise<StaticFile>> = {
   '/docs': () => prepareFile(pageHtml, 'text/html; charset=utf-8'),
   '/docs/page.js': () => prepareFile(pageJs, javascript),
+  // For readers of Chinese: titles of operations and tags.
+  '/docs/zh.json': () => prepareFile(JSON.stringify(zh), 'application/json'),
   '/docs/scalar.js': async () => {
     const br = await readScalar()
     const { brotliDecompressSync } = await import('node:zlib')

@@ -269,6 +269,16 @@ describe.skipIf(!hasBrowser)('the docs page in a browser', () => {
     await narrow.close()
   })
 
+  test('a reader of Chinese gets it in Chinese, and the page says so', async () => {
+    const page = await browser.newPage({ locale: 'zh-CN' })
+    watch(page, rest.url, complaints)
+    await page.goto(`${rest.url}/docs`)
+    await page.getByRole('link', { name: /^发送消息/ }).waitFor()
+    expect(await page.getAttribute('html', 'lang')).toBe('zh')
+    expect(await page.title()).toMatch(/\p{Script=Han}/u)
+    await page.close()
+  })
+
   test('what is edited in a window of a request stays, also when it was opened while the page looked for news', async () => {
     await using open = await startRest()
     const page = await browser.newPage()

@@ -75,3 +75,17 @@ test('from the first key on, the documents say that calls need it', async () => 
 test('the program of the docs page is the one that its script names', async () => {
   expect(sha512(brotliDecompressSync(await readFile(outfile)))).toBe(contentSha512)
 })
+
+test('a reader of Chinese gets a title for each operation and each tag, and none is left over', async () => {
+  const [texts, openapi] = await Promise.all(
+    ['docs/zh.json', 'openapi.json'].map(async path => (await fetch(`${rest.url}/${path}`)).json()),
+  )
+  const operations = Object.values<Json>(openapi.paths).flatMap(methods => Object.values<Json>(methods))
+  expect(Object.keys(texts.operations).sort()).toEqual(
+    operations.map(({ operationId }) => operationId).sort(),
+  )
+  const tags = openapi.tags.map(({ name }: Json) => name)
+  expect(Object.keys(texts.tags)).toEqual(expect.arrayContaining(tags))
+  for (const text of Object.values({ ...texts.operations, ...texts.tags }))
+    expect(text).toMatch(/\p{Script=Han}/u)
+})

@@ -1,6 +1,6 @@
 /**
- * The documentation page in the browser: Scalar with our settings, the QR code of a login, and fixes for
- * screen readers.
+ * The documentation page in the browser: Scalar with our settings, in English or Chinese, the QR code of a
+ * login, and fixes for screen readers.
  */
 
 // The colours and the mark of the panel (`admin/styles/tokens.css`). `min-width: 0` lets a long line of the
@@ -79,6 +79,34 @@ async function follow(response) {
 /** URL of the document. It is relative to the page, since a proxy may serve svc below a path. */
 const documentUrl = new URL('openapi.json', location.href).href
 
+/** Whether the reader prefers Chinese to English. */
+const isChinese = /^zh/i.test(navigator.languages.find(one => /^(zh|en)\b/i.test(one)) ?? '')
+/** The texts of zh.json for readers of Chinese. */
+const chinese = isChinese
+  ? fetch('docs/zh.json').then(
+      response => response.json(),
+      () => undefined,
+    )
+  : undefined
+if (isChinese) {
+  document.documentElement.lang = 'zh'
+  code.querySelector('button').textContent = '关闭'
+}
+
+/** Returns a document with Chinese titles, for readers of Chinese. */
+async function translate(text) {
+  const texts = await chinese
+  if (!texts) return text
+  const translated = JSON.parse(text)
+  const { info, tags, paths } = translated
+  document.title = texts.title
+  if (paths['/tools']) info.description = texts.description
+  for (const tag of tags) tag.description = texts.tags[tag.name] ?? tag.description
+  for (const operation of Object.values(paths).flatMap(methods => Object.values(methods)))
+    operation.summary = texts.operations[operation.operationId] ?? operation.summary
+  return JSON.stringify(translated)
+}
+
 /** Whether calls need a token. */
 let isClosed = false
 /** Whether the tools are here, whose examples get values. */
@@ -123,7 +151,10 @@ const isEditing = () => document.querySelector('.scalar-client--open') !== null
 async function fillExamples(response) {
   // Scalar resolves a relative server URL against the root of the host.
   const root = JSON.stringify(new URL('.', documentUrl).href.replace(/\/$/, ''))
-  const text = (await response.text()).replace('"servers":[{"url":"."', `"servers":[{"url":${root}`)
+  const text = (await translate(await response.text())).replace(
+    '"servers":[{"url":"."',
+    `"servers":[{"url":${root}`,
+  )
   const { paths, security } = JSON.parse(text)
   const exampleOf = tool =>
     paths[`/tools/default/${tool}`]?.post.requestBody.content['application/json'].examples.example1.value
@@ -193,6 +224,7 @@ addEventListener('focus', () => void refresh())
 
 const settings = {
   url: documentUrl,
+  ...(isChinese && { localization: { locale: 'zh-CN' } }),
   customCss: theme,
   hiddenClients,
   defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
