@@ -14,7 +14,7 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
   let trial: Trial
   beforeAll(async () => {
     trial = await Trial.start()
-  }, 60_000)
+  }, 240_000)
   afterAll(() => trial?.[Symbol.asyncDispose]())
 
   test('read-only', async () => {
@@ -27,7 +27,7 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
       end: () => trial.admin(`ALTER DATABASE ${trial.name} RESET default_transaction_read_only`),
       endAlso: () => trial.endConnections(),
     })
-  }, 60_000)
+  }, 240_000)
 
   test('another password', async () => {
     await trial.bear({
@@ -37,7 +37,7 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
       hint: /password/,
       end: () => trial.admin(`ALTER ROLE svc PASSWORD 'secret'`),
     })
-  }, 60_000)
+  }, 240_000)
 
   test('another password: a node finds it in the file of the address', async () => {
     const file = join(folderOfTest(), 'store_url')
@@ -56,14 +56,14 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
     try {
       await trial.admin(`ALTER ROLE svc PASSWORD 'an%other/1'`)
       await trial.endConnections()
-      await until('the health says it', 20_000, async () => (await health()) === 503)
+      await until('the health says it', 60_000, async () => (await health()) === 503)
       await writeAddress('an%25other%2F1')
-      await until('the node has recovered', 20_000, async () => (await health()) === 200)
+      await until('the node has recovered', 60_000, async () => (await health()) === 200)
     } finally {
       await trial.admin(`ALTER ROLE svc PASSWORD 'secret'`)
       await trial.endConnections()
     }
-  }, 60_000)
+  }, 240_000)
 
   test('no connection left', async () => {
     await trial.bear({
@@ -73,7 +73,7 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
       hint: /max_connections/,
       end: () => trial.admin(`ALTER ROLE svc CONNECTION LIMIT -1`),
     })
-  }, 60_000)
+  }, 240_000)
 
   test('a query that hangs: another session keeps a lock', async () => {
     let blocker: PgConnection
@@ -88,7 +88,7 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
       hint: /hangs|recovers/,
       end: async () => blocker.destroy(),
     })
-  }, 60_000)
+  }, 240_000)
 
   test('a restart', async () => {
     await trial.bear({
@@ -97,5 +97,5 @@ describe.skipIf(!isPostgresThere())('a database that misbehaves', () => {
       hint: /recovers by itself/,
       end: () => trial.cluster.postgres.start(),
     })
-  }, 60_000)
+  }, 240_000)
 })

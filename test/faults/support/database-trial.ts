@@ -116,7 +116,7 @@ export class Trial {
       let last: Call | undefined
       await until(
         'the health says it',
-        20_000,
+        60_000,
         async () => {
           last = await this.health()
           return last.status === 503 && isSaid(last.body)
@@ -126,7 +126,7 @@ export class Trial {
       expect(last!.body).toMatchObject({ store: 'unavailable', status: 'degraded' })
       expect(last!.body.trouble.hint).toMatch(fault.hint)
       if (fault.isNoticed ?? true)
-        await until('a call says it', 20_000, () =>
+        await until('a call says it', 60_000, () =>
           calls.some(({ body, name }) => name !== 'healthz' && fault.said.test(body?.detail ?? '')),
         )
     } catch (error) {
@@ -139,7 +139,7 @@ export class Trial {
     }
     await until(
       'it works again',
-      20_000,
+      60_000,
       async () => {
         const [{ body }, sent] = await Promise.all([this.health(), this.send()])
         return body.status === 'ok' && sent.status < 500
@@ -155,7 +155,7 @@ export class Trial {
     expect(odd).toEqual([])
     const longest = (of: (call: Call) => boolean) => Math.max(...calls.filter(of).map(({ tookMs }) => tookMs))
     expect(longest(({ name }) => name !== 'healthz')).toBeLessThan(callMs)
-    expect(longest(({ name }) => name === 'healthz')).toBeLessThan(healthMs + 500)
+    expect(longest(({ name }) => name === 'healthz')).toBeLessThan(5 * healthMs)
     // A part of svc that tries again tells a failure once, and not for each try.
     const lines = this.node
       .log()
