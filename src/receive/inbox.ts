@@ -55,6 +55,8 @@ const readCharacters = 1024 * 1024
 
 export class Inbox extends RunningPart<InboxPorts> {
   readonly #waits: Waiters
+  /** Leases that end unread: a claim waits for them, so that what was lost comes before what is new. */
+  readonly #returning = new Set<Promise<void>>()
 
   constructor(ports: InboxPorts, runtime: Runtime) {
     super(ports, runtime)
@@ -376,6 +378,7 @@ export class Inbox extends RunningPart<InboxPorts> {
       return answer.take(await store.log.listAfter(after, { ...options, direction: 'received' }))
     // A caller that has left must lease nothing.
     if (call.signal.aborted) return []
+    if (this.#returning.size > 0) await Promise.all(this.#returning)
     const claim = await store.consumers.claim(consumer, options)
     if (!claim) return []
     const { lease, rows, redelivered } = claim
@@ -388,7 +391,10 @@ export class Inbox extends RunningPart<InboxPorts> {
     call.onDelivered(
       delivered => {
         clearInterval(renewing)
-        void this.#endLease(lease, delivered)
+        const ending = this.#endLease(lease, delivered)
+        if (delivered) return
+        this.#returning.add(ending)
+        void ending.then(() => this.#returning.delete(ending))
       },
       () => void this.#recordHandOut(claim, consumer),
     )
