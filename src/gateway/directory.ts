@@ -8,6 +8,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import { errorCodeOf, isInside } from '../platform/files.ts'
 import type { Sealer } from '../platform/sealing.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import { rejectClosed } from '../storage/sqlite/closed-mark.ts'
 import { claimDataDirectory, readContents } from '../storage/sqlite/directory-claim.ts'
 import { openSealer } from '../storage/sqlite/secret-state.ts'
 
@@ -52,6 +53,8 @@ export async function claimDirectory(
         hint: 'The data directory is made private: choose a new or an empty folder.',
       })
     }
+    // A restore that was killed is to be repeated, whatever it has written so far.
+    await rejectClosed(basePath, storeUrl !== undefined)
     if (sandbox && sessions > 0 && !isSandbox) {
       throw badArgument(called.sandbox, `${basePath} holds real sessions`, {
         hint: `Choose another folder with ${called.basePath}.`,
@@ -81,7 +84,7 @@ export async function claimDirectory(
       madeMedia = await makeUsable(mediaRoot).catch(error => {
         throw unusableError(`the media root ${mediaRoot}`, called.mediaRoot, error)
       })
-    await claimDataDirectory(basePath, sandbox, storeUrl !== undefined)
+    await claimDataDirectory(basePath, sandbox)
     return made !== undefined
   } catch (error) {
     if (madeMedia !== undefined) await removeEmpty(madeMedia, mediaRoot ?? '')

@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { dataFiles, isHalfWritten, isSessionFolder } from '../../model/data-files.ts'
 import { ensurePrivateDir, fileExists } from '../../platform/files.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
-import { rejectClosed } from './closed-mark.ts'
 import { rejectOtherForm } from './migrations.ts'
 
 const ownNames: ReadonlySet<string> = new Set([
@@ -72,11 +71,10 @@ async function isPolled(dir: string): Promise<boolean> {
 
 /**
  * Makes the folder private, and creates the sandbox's folder if needed. @throws SvcError `store_unavailable`
- * for the directory of a newer version, and for one that must not be opened (`closed-mark.ts`)
+ * for the directory of a newer version
  */
-export async function claimDataDirectory(dir: string, forSandbox: boolean, isNode: boolean): Promise<void> {
+export async function claimDataDirectory(dir: string, forSandbox: boolean): Promise<void> {
   await rejectOtherForm(join(dir, dataFiles.store))
-  await rejectClosed(dir, isNode)
   await ensurePrivateDir(dir)
   if (forSandbox) await ensurePrivateDir(join(dir, dataFiles.sandbox))
 }
