@@ -57,7 +57,7 @@ const inputErrors: Readonly<Record<string, TextKey>> = {
   can: 'access.rights_bad',
   users: 'access.users_bad',
   agent: 'invite.agent_bad',
-  zone: 'topics.zone_bad',
+  time_zone: 'topics.zone_bad',
 }
 
 /** Returns why a name was rejected; '' for other errors. */

@@ -43,7 +43,7 @@ export const ownRights: Readonly<Partial<Record<Right, TextKey>>> = {
   webhooks: 'access.right_webhooks',
   approve: 'access.right_approve',
   keys: 'access.right_keys',
-  invites: 'access.right_invites',
+  invitations: 'access.right_invites',
   topics: 'access.right_topics',
   notify: 'access.right_notify',
   audit: 'access.right_audit',

@@ -82,7 +82,7 @@ const answering = await work.addTurn({
   prompt: 'What is error E42?',
 })
 await work.claim(talk)
-await work.changeTurn(answering.id, { state: 'running', started_at: clock.now() })
+await work.changeTurn(answering.id, { status: 'running', started_at: clock.now() })
 await work.ask({
   turn: answering.id,
   text: 'fetch: the manual of the press',

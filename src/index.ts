@@ -20,26 +20,26 @@ export {
   type SvcTopics,
 } from './library/svc.ts'
 export type {
-  DefaultSet,
   Downloaded,
   DownloadInput,
   HistoryInput,
   HistoryPage,
-  LoggedOut,
   LoginInput,
   LogoutInput,
+  LogoutResult,
   RecvInput,
-  Renamed,
   RenameSessionInput,
+  RenameSessionResult,
   SendInput,
   SetDefaultInput,
+  SetDefaultResult,
 } from './library/verbs.ts'
 export type {
   AgentConversation,
   AgentQuestion,
   AgentTurn,
   QuestionOption,
-  TurnState,
+  TurnStatus,
 } from './model/agent.ts'
 export type { AuditLine } from './model/audit.ts'
 export type { Backup, BackupStatus } from './model/backup.ts'

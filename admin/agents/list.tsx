@@ -35,14 +35,14 @@ export function Agent({ name, talks, onAct }: { name: string; talks: AgentTalk[]
 }
 
 function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
-  const { session, user_id: userId, user_name: name, state, last_error, last_turn_at } = talk
+  const { session, user_id: userId, user_name: name, status, last_error, last_turn_at } = talk
   const { work } = useWork()
   const actions: Action[] = []
   const open = () => navigate(hrefOf({ session, userId }))
   if (may('conversations'))
     actions.push({ id: 'chat', label: t('agents.open_chat'), icon: 'conversations', run: open })
   const end = () => work(() => stop(talk, onAct))
-  if (state !== 'idle') actions.push({ id: 'stop', label: t('agents.stop'), icon: 'pause', run: end })
+  if (status !== 'idle') actions.push({ id: 'stop', label: t('agents.stop'), icon: 'pause', run: end })
   return (
     <Row
       lead={<Avatar session={session} id={userId} small />}
@@ -66,7 +66,7 @@ function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
         </>
       }
     >
-      <State {...talkLooks[state]} />
+      <State {...talkLooks[status]} />
     </Row>
   )
 }
@@ -78,9 +78,9 @@ const mostTurns = 200
 export async function stop({ agent, session, user_id: user }: AgentTalk, onAct: () => void): Promise<void> {
   try {
     const turns = (await call('list_agent_turns', { agent, session, user, limit: mostTurns })).filter(isOpen)
-    const turn = turns.findLast(({ state }) => state !== 'waiting') ?? turns.at(-1)
-    const { state, stopping } = turn ? await call('stop_agent_turn', { id: turn.id }) : {}
-    if (stopping || state === 'stopped') tell(t('agents.stopped'))
+    const turn = turns.findLast(({ status }) => status !== 'waiting') ?? turns.at(-1)
+    const { status: now, stopping } = turn ? await call('stop_agent_turn', { id: turn.id }) : {}
+    if (stopping || now === 'stopped') tell(t('agents.stopped'))
     else tellDoubt(t('agents.had_ended'))
   } finally {
     onAct()

@@ -23,7 +23,7 @@ interface TalkSheetProps {
 }
 
 export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
-  const { agent, session, state, user_id: userId } = talk
+  const { agent, session, status, user_id: userId } = talk
   const { busy, work } = useWork()
   const open = (questions.value ?? []).filter(
     one =>
@@ -34,7 +34,7 @@ export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
       {t('agents.open_chat')}
     </Link>
   )
-  const stops = state !== 'idle' && (
+  const stops = status !== 'idle' && (
     <button
       type="button"
       class="button"
@@ -59,7 +59,7 @@ export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
       }
     >
       <p>
-        <State {...talkLooks[state]} />
+        <State {...talkLooks[status]} />
       </p>
       {open.length > 0 && <QuestionRows questions={open} onAct={onAct} />}
       <Turns talk={talk} acts={acts} />

@@ -44,13 +44,13 @@ export function Turns({ talk: { agent, session, user_id: user, user_name: name }
 }
 
 function One({ turn, name }: { turn: Turn; name: string | undefined }) {
-  const { agent, session, user_id: userId, state, source, created_at, stopping } = turn
+  const { agent, session, user_id: userId, status, source, created_at, stopping } = turn
   const { answer, error, parts, parts_sent: sent = 0, prompt } = turn
   return (
     <li>
       <div class="agent-turn small">
         <State {...lookOf(turn)} />
-        {stopping === true && state !== 'stopped' && <span class="soft">{t('agents.stopping')}</span>}
+        {stopping === true && status !== 'stopped' && <span class="soft">{t('agents.stopping')}</span>}
         {parts !== undefined && sent < parts && (
           <span class="soft">{t('agents.parts', { sent, parts })}</span>
         )}

@@ -4,17 +4,17 @@ import type { Answer } from '../api.ts'
 import { type TextKey, t } from '../i18n.ts'
 import type { Look } from '../ui/marks.tsx'
 
-export type AgentTalk = Answer<'list_agents'>[number]
+export type AgentTalk = Answer<'list_agent_conversations'>[number]
 export type Turn = Answer<'list_agent_turns'>[number]
 
-export const talkLooks: Readonly<Record<AgentTalk['state'], Look>> = {
+export const talkLooks: Readonly<Record<AgentTalk['status'], Look>> = {
   idle: { tone: '', text: 'agents.idle' },
   waiting: { tone: '', text: 'agents.waiting' },
   running: { tone: 'good', text: 'agents.running' },
   asking: { tone: 'warn', text: 'agents.asking' },
 }
 
-const turnLooks: Readonly<Record<Turn['state'], Look>> = {
+const turnLooks: Readonly<Record<Turn['status'], Look>> = {
   waiting: talkLooks.waiting,
   running: talkLooks.running,
   answering: { tone: 'good', text: 'agents.turn_answering' },
@@ -30,11 +30,11 @@ const approvalLooks: Readonly<Record<NonNullable<Turn['approval']>, Look>> = {
   declined: { tone: '', text: 'delivery.declined_note' },
 }
 
-export const lookOf = ({ approval, state }: Turn): Look =>
-  approval === undefined ? turnLooks[state] : approvalLooks[approval]
+export const lookOf = ({ approval, status }: Turn): Look =>
+  approval === undefined ? turnLooks[status] : approvalLooks[approval]
 
-export const isOpen = ({ state }: Turn): boolean =>
-  state === 'waiting' || state === 'running' || state === 'answering'
+export const isOpen = ({ status }: Turn): boolean =>
+  status === 'waiting' || status === 'running' || status === 'answering'
 
 /** The key of a conversation, for the URL. */
 export const keyOf = ({ agent, session, user_id }: AgentTalk): string => `${agent}/${session}/${user_id}`

@@ -67,7 +67,7 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
         <>
           {messages !== undefined && (
             // The parts of one send have one decision.
-            <Link class="button" href={`/audit?message=${messages.split(',')[0]}`}>
+            <Link class="button" href={`/audit?message=${messages[0]}`}>
               {t('audit.life')}
             </Link>
           )}

@@ -12,10 +12,10 @@ import { Row, Rows } from '../ui/rows.tsx'
 import { Sheet } from '../ui/sheet.tsx'
 import { nodesTrouble } from './trouble.ts'
 
-type Node = Answer<'nodes'>['nodes'][number]
-type Replication = NonNullable<Answer<'nodes'>['replication']>
+type Node = Answer<'list_nodes'>['nodes'][number]
+type Replication = NonNullable<Answer<'list_nodes'>['replication']>
 
-const askNodes = () => call('nodes', {})
+const askNodes = () => call('list_nodes', {})
 
 /** The group of the settings. */
 export function Nodes() {
@@ -47,7 +47,7 @@ export function Nodes() {
   )
 }
 
-function Trouble(answer: Answer<'nodes'>) {
+function Trouble(answer: Answer<'list_nodes'>) {
   const trouble = nodesTrouble(answer)
   return (
     <div role="status">

@@ -11,7 +11,7 @@ interface Trouble {
 }
 
 /** That nobody receives messages, or that nobody would take over. Nothing if the store is in a data directory. */
-export function nodesTrouble({ nodes, replication }: Answer<'nodes'>): Trouble | undefined {
+export function nodesTrouble({ nodes, replication }: Answer<'list_nodes'>): Trouble | undefined {
   const receiving = nodes.filter(({ lease_left_ms, polls }) => polls && lease_left_ms > 0)
   if (!replication || receiving.length > 1) return undefined
   const [only] = receiving

@@ -20,9 +20,7 @@ export function useApprovals({ messages, userId: user }: Thread): void {
     if (!wasSent || !may('audit')) return
     const take = (lines: readonly Approval[]) => {
       const made = lines.filter(({ outcome = 'done' }) => outcome === 'done').toReversed()
-      approvals.value = new Map(
-        made.flatMap(line => line.messages?.split(',').map(id => [Number(id), line] as const) ?? []),
-      )
+      approvals.value = new Map(made.flatMap(line => line.messages?.map(id => [id, line] as const) ?? []))
     }
     // Without them, the bubbles say who wrote the messages.
     call('list_audit', { operation: 'approve_outbox', user, limit: mostAsked }).then(take, () => {})

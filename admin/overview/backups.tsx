@@ -7,10 +7,10 @@ import { tell, tellBegun, tellError } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 import type { Matter } from './row.tsx'
 
-export const askBackups = () => call('backups', {})
+export const askBackups = () => call('get_backups', {})
 
 interface BackupsProps {
-  status: Answer<'backups'>
+  status: Answer<'get_backups'>
   /** Called after a backup. */
   onChange(): void
 }
@@ -43,7 +43,7 @@ export function Backups({ status: { folder, every_ms, keep, newest }, onChange }
 
 /** A failure, or that the newest backup is old, as a matter of the overview. */
 export const backupTrouble = (
-  { folder, every_ms = 0, newest, failure }: Answer<'backups'>,
+  { folder, every_ms = 0, newest, failure }: Answer<'get_backups'>,
   onChange: () => void,
 ): Matter => ({
   tone: 'bad',

@@ -34,7 +34,7 @@ export type Concern =
   /** A user waits for an answer, and the reply window closes soon. */
   | { kind: 'closing'; conversation: Conversation; closesAt: number }
   /** The last backup by schedule failed, or the newest one is old. */
-  | { kind: 'backup'; backups: Answer<'backups'> }
+  | { kind: 'backup'; backups: Answer<'get_backups'> }
   /** Sends of agents that wait for a person's approval. */
   | { kind: 'approvals'; entries: readonly OutboxEntry[] }
   /** Other sends that wait. */
@@ -47,7 +47,7 @@ export interface Snapshot {
   outbox: readonly OutboxEntry[]
   questions: readonly Question[]
   webhooks: readonly WebhookEndpoint[]
-  backups?: Answer<'backups'>
+  backups?: Answer<'get_backups'>
   /** Unix ms. */
   now: number
 }
@@ -60,7 +60,7 @@ const waitingMs = 5 * 60_000
 /** Whether a person can do something about it now. */
 export const isToDo = ({ kind }: Concern): boolean => kind !== 'suspect' && kind !== 'outbox'
 
-const isInTrouble = ({ failure, newest, every_ms }: Answer<'backups'>, now: number): boolean =>
+const isInTrouble = ({ failure, newest, every_ms }: Answer<'get_backups'>, now: number): boolean =>
   failure !== undefined || (newest && every_ms ? now - newest.created_at > 2 * every_ms : false)
 
 /** Returns all problems, the most urgent first. */

@@ -16,7 +16,7 @@ const startCommand = 'svc agent -- claude -p'
 
 export function Agents() {
   const acts = useSignal(0)
-  const ask = useCallback(() => call('list_agents', {}), [acts.value])
+  const ask = useCallback(() => call('list_agent_conversations', {}), [acts.value])
   const { value, error, again } = useAnswer(ask, everyMs, everyMs)
   const onAct = () => {
     acts.value++

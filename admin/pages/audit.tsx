@@ -179,7 +179,7 @@ function queryOf({
     ...(account !== '' && { session: account }),
     ...(Number(message) > 0 && { message: Number(message) }),
     ...(user !== '' && { user }),
-    ...(request !== '' && { request }),
+    ...(request !== '' && { request_id: request }),
     limit: pageSize,
   }
 }

@@ -51,7 +51,7 @@ export function Sessions() {
     if (asked.peek() === question) asked.value = undefined
   }
   const none = all?.length === 0
-  const showsInvitations = useParam('show') === 'invitations' && may('invites')
+  const showsInvitations = useParam('show') === 'invitations' && may('invitations')
   const account = useAccount(more === '' ? chosen : undefined)
   return (
     <div class="page sessions">
@@ -60,7 +60,7 @@ export function Sessions() {
         action={
           all && (
             <span class="page-actions">
-              {may('invites') && (
+              {may('invitations') && (
                 <button class="button" type="button" onClick={set(inviting, true)}>
                   {t('invite.invite')}
                 </button>

@@ -79,7 +79,7 @@ export function InvitationList() {
 
 /** A click shows the accounts that joined. */
 function Line({ one, onRevoke }: { one: Invitation; onRevoke(): void }) {
-  const { agent, expires_at, id, name, revoked_at, status, trusted, used, uses } = one
+  const { agent, expires_at, id, name, revoked_at, status, trusted, used, max_uses } = one
   const endsAt = revoked_at ?? expires_at
   const end = <Time at={endsAt}>{endsAt <= now.value ? ago(endsAt) : relative(endsAt)}</Time>
   return (
@@ -97,7 +97,7 @@ function Line({ one, onRevoke }: { one: Invitation; onRevoke(): void }) {
         <bdi class="block cut">{agent ?? '–'}</bdi>
         {trusted && <span class="small block cut">{t('invite.is_trusted')}</span>}
       </td>
-      <td class="number">{t('invite.joined_of', { used: number(used), uses: number(uses) })}</td>
+      <td class="number">{t('invite.joined_of', { used: number(used), uses: number(max_uses) })}</td>
       <td class="wide soft">{end}</td>
       <td class="wide">
         <State {...looks[status]} />
@@ -221,7 +221,7 @@ function AgentField() {
   const id = useId()
   useEffect(() => {
     if (!may('agents')) return
-    void call('list_agents', {}).then(
+    void call('list_agent_conversations', {}).then(
       all => {
         known.value = [...new Set(all.map(({ agent }) => agent))]
       },
@@ -256,7 +256,7 @@ function typedIn(form: FormData): Input<'add_invitation'> {
   const [agent, inviter] = [textOf('agent'), textOf('inviter')]
   return {
     name: textOf('name'),
-    uses: countOf('uses', mostUses),
+    max_uses: countOf('uses', mostUses),
     expires_at: Math.round(timeNow() + Number(textOf('days')) * dayMs),
     turns_per_day: countOf('turns', mostTurns),
     ...(inviter !== '' && { inviter }),

@@ -33,7 +33,7 @@ export function AccountTable({ all, onAsk }: TableProps) {
   const wantedInvitation = useParam('invitation')
   const hasGuests = all.some(({ invitation }) => invitation !== undefined)
   useLoading(async () => {
-    if (hasGuests && may('invites')) await loadInvitations()
+    if (hasGuests && may('invitations')) await loadInvitations()
   }, `${hasGuests}`)
   const found = (many && show === 'trouble' ? all.filter(isTroubled) : all)
     .filter(({ name }) => name.toLocaleLowerCase().includes(needle))
@@ -100,7 +100,7 @@ export function AccountTabs({ all }: { all: readonly SessionWithUsers[] }) {
     ...(all.length < manyFrom
       ? []
       : [{ id: 'trouble', text: t('overview.attention'), count: all.filter(isTroubled).length }]),
-    ...(may('invites') ? [{ id: 'invitations', text: t('invite.tab') }] : []),
+    ...(may('invitations') ? [{ id: 'invitations', text: t('invite.tab') }] : []),
   ]
   const value = useParam('show')
   if (tabs.length === 1) return null

@@ -81,7 +81,7 @@ function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
             </Link>{' '}
             <span class="soft small">
               <bdi>{person.session}</bdi>
-              {person.quiet && ` · ${t('topics.quiet')} ${person.quiet} ${person.zone ?? ''}`}
+              {person.quiet && ` · ${t('topics.quiet')} ${person.quiet} ${person.time_zone ?? ''}`}
               {person.waiting > 0 && ` · ${t('topics.waiting')} ${number(person.waiting)}`}
             </span>{' '}
             <button type="button" class="link" onClick={() => onAsk({ what: 'hours', topic, person })}>
@@ -133,13 +133,13 @@ function Notices({ topic: { notices, people } }: { topic: TopicState }) {
 }
 
 function NoticeLine({ one, people }: Pick<TopicState, 'people'> & { one: TopicState['notices'][number] }) {
-  const { count, expires_at, name, priority, received_at, state, until, user_id, why } = one
+  const { count, expires_at, name, priority, received_at, status, until, user_id, why } = one
   const person = people.find(one => one.user_id === user_id)
   return (
     <li>
       <p>
         <bdi>{count > 1 ? t('topics.repeated', { name: isolated(name), count }) : name}</bdi>
-        {state === 'unknown' ? (
+        {status === 'unknown' ? (
           <span class="small problem">{t('topics.unknown')}</span>
         ) : (
           <span class="soft small">
@@ -159,7 +159,7 @@ function NoticeLine({ one, people }: Pick<TopicState, 'people'> & { one: TopicSt
 
 function Facts({ topic }: { topic: Topic }) {
   const { answers, attach_private, digest, expired, keep_seconds, max_priority, min_priority } = topic
-  const { quiet, sent, signed, template, template_missed, unknown_severities = {}, zone } = topic
+  const { quiet, sent, signed, template, template_missed, unknown_severities = {}, time_zone: zone } = topic
   const from = t(priorityTexts[min_priority])
   const options = [
     digest && t('topics.digest'),

@@ -126,12 +126,16 @@ export function OwnHours({ topic, person, onClose }: { topic: Topic; person: Per
       onError={show}
       run={async form => {
         show()
-        await topicCalls.change({ topic: topic.name, user: person.user_id, zone: '', ...quietIn(form) })
+        await topicCalls.change({ topic: topic.name, user: person.user_id, time_zone: '', ...quietIn(form) })
         tell(t('topics.changed'))
         onClose()
       }}
     >
-      <QuietFields {...person} zone={person.zone ?? topic.zone} about={t('topics.quiet_own_about')} />
+      <QuietFields
+        {...person}
+        time_zone={person.time_zone ?? topic.time_zone}
+        about={t('topics.quiet_own_about')}
+      />
       {problem}
     </Ask>
   )
@@ -214,7 +218,11 @@ function Settings({ topic }: { topic?: Topic }) {
   )
 }
 
-function QuietFields({ about, quiet = '', zone }: Pick<Topic, 'quiet' | 'zone'> & { about: string }) {
+function QuietFields({
+  about,
+  quiet = '',
+  time_zone: zone,
+}: Pick<Topic, 'quiet' | 'time_zone'> & { about: string }) {
   const [from, until] = quiet.split('-')
   const own = timeFormat({}).resolvedOptions().timeZone
   return (
@@ -226,18 +234,18 @@ function QuietFields({ about, quiet = '', zone }: Pick<Topic, 'quiet' | 'zone'> 
       <Field
         label={t('topics.zone')}
         about={about}
-        input={{ name: 'zone', dir: 'ltr', defaultValue: zone ?? own }}
+        input={{ name: 'time_zone', dir: 'ltr', defaultValue: zone ?? own }}
       />
     </>
   )
 }
 
 /** Returns the quiet hours in a form; with one time alone, a text that is refused. */
-function quietIn(form: FormData): { quiet: string; zone?: string } {
-  const [from = '', until = '', zone = ''] = ['from', 'until', 'zone'].map(name =>
+function quietIn(form: FormData): { quiet: string; time_zone?: string } {
+  const [from = '', until = '', zone = ''] = ['from', 'until', 'time_zone'].map(name =>
     String(form.get(name)).trim(),
   )
-  return from || until ? { quiet: `${from}-${until}`, ...(zone && { zone }) } : { quiet: '' }
+  return from || until ? { quiet: `${from}-${until}`, ...(zone && { time_zone: zone }) } : { quiet: '' }
 }
 
 const PriorityChoice = (props: { label: string; name: string; value: Priority }) => (

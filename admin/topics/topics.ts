@@ -29,7 +29,7 @@ async function changed<T>(asked: Promise<T>): Promise<T> {
 
 /** Each throws `ApiError`. */
 export const topicCalls = {
-  show: (topic: string) => call('show_topic', { topic }),
+  show: (topic: string) => call('get_topic', { topic }),
   add: (given: Input<'add_topic'>) => changed(call('add_topic', given)),
   change: (given: Input<'change_topic'>) => changed(call('change_topic', given)),
   remove: (topic: string) => changed(call('remove_topic', { topic })),

@@ -87,15 +87,15 @@ function Attempt({ endpoint, one: { at, event, status = 0, type } }: DeliveryPro
       {newest?.next_try_at !== undefined && (
         <p>{t('webhooks.next_try', { when: relative(newest.next_try_at) })}</p>
       )}
-      {own && status > 0 && <Body label={t('webhooks.answer')} text={own.answer} />}
-      {newest?.sent && endpoint.expires_at === undefined && (
+      {own && status > 0 && <Body label={t('webhooks.answer')} text={own.response} />}
+      {newest?.payload && endpoint.expires_at === undefined && (
         <button type="button" class="button small" aria-disabled={busy.value} onClick={() => work(send)}>
           {t('webhooks.send_again')}
         </button>
       )}
       <Result isBusy={busy.value} result={result.value} />
       {newest && type !== 'webhook.test' && (
-        <Body label={t('webhooks.sent')} text={newest.sent && JSON.stringify(newest.sent, null, 2)} />
+        <Body label={t('webhooks.sent')} text={newest.payload && JSON.stringify(newest.payload, null, 2)} />
       )}
     </div>
   )

@@ -39,9 +39,9 @@ async function changed<T>(asked: Promise<T>): Promise<T> {
 /** Each throws `ApiError`. */
 export const webhooks = {
   add: (given: Input<'add_webhook'>) => changed(call('add_webhook', given)),
-  log: (id: string) => call('webhook_log', { id, limit: 50 }),
+  log: (id: string) => call('list_webhook_deliveries', { id, limit: 50 }),
   /** The attempts at one event, with their answers; the newest has more. */
-  attemptsAt: (id: string, event: string) => call('webhook_log', { id, event }),
+  attemptsAt: (id: string, event: string) => call('list_webhook_deliveries', { id, event }),
   sendAgain: (id: string, event: string) => changed(call('replay_webhook', { id, from: event, only: true })),
   test: (id: string) => changed(call('test_webhook', { id })),
   pause: (id: string) => changed(call('pause_webhook', { id })),

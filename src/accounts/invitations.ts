@@ -75,12 +75,12 @@ export class Invitations extends RoomPart<InvitationPorts> {
    */
   async add(by: Principal, input: NewInvitationInput): Promise<AddedInvitation> {
     const { clock, findUrl, invitations, listRunningAgents } = this.ports
-    const { uses = 1, agent, trusted = false, turns_per_day = defaultTurnsPerDay, inviter = by.name } = input
+    const { max_uses = 1, agent, trusted = false, inviter = by.name } = input
     const topic = input.topic === undefined ? undefined : readTopicName(input.topic, 'topic')
     const created_at = clock.now()
-    const { expires_at = created_at + defaultLifetimeMs } = input
+    const { expires_at = created_at + defaultLifetimeMs, turns_per_day = defaultTurnsPerDay } = input
     if (expires_at <= created_at) throw badArgument('expires_at', 'expected a time in the future')
-    const name = checkNew({ ...input, inviter, uses })
+    const name = checkNew({ ...input, inviter, max_uses })
     if (agent !== undefined && !trusted && (await this.#isOpen())) throw openServiceError()
     const secret = randomBytes(32).toString('base64url')
     const id = `inv_${randomBytes(6).toString('hex')}`
@@ -91,7 +91,7 @@ export class Invitations extends RoomPart<InvitationPorts> {
       hash: hashOf(secret),
       trusted,
       turns_per_day,
-      uses,
+      max_uses,
       made_by,
       created_at,
       expires_at,
@@ -142,14 +142,14 @@ export class Invitations extends RoomPart<InvitationPorts> {
   async join(visit: Visit): Promise<InvitationView> {
     const { invitations, logins } = this.ports
     const one = await this.#findBySecret(visit.secret)
-    const { id, name, uses, used } = one
+    const { id, name, max_uses, used } = one
     if (!this.#isActive(one)) return this.#view(one, undefined)
     const flow = await logins.beginInvited(visitorOf(one, visit), {
       name,
-      ...(uses > 1 && { number: used + 1 }),
+      ...(max_uses > 1 && { number: used + 1 }),
       countLeft: async () => {
         const now = await invitations.get(id)
-        return now && this.#isActive(now) ? now.uses - now.used : 0
+        return now && this.#isActive(now) ? now.max_uses - now.used : 0
       },
     })
     return flow ? this.#view(one, flow) : { ...this.#view(one, undefined), state: 'wait' }
@@ -177,7 +177,7 @@ export class Invitations extends RoomPart<InvitationPorts> {
       return { ...inviter, state: 'over', ...(login && !hasEnded(login) && { revision: login.revision }) }
     if (!login) return { ...inviter, state: 'ready' }
     const { notice, qr_url, revision, status } = login
-    const hasMore = isDone && one.uses > 1 && this.#isActive(one)
+    const hasMore = isDone && one.max_uses > 1 && this.#isActive(one)
     return withoutUndefined({
       ...inviter,
       state: 'login' as const,
@@ -217,20 +217,20 @@ export class Invitations extends RoomPart<InvitationPorts> {
 }
 
 /** Checks what people typed. @returns the name @throws SvcError `invalid_arguments` */
-function checkNew({ agent, inviter, name: typed, trusted, uses }: NewInvitationInput): string {
+function checkNew({ agent, inviter, name: typed, trusted, max_uses }: NewInvitationInput): string {
   if (trusted && agent === undefined) throw badArgument('trusted', 'expected together with agent')
   if (inviter !== undefined && (/[\p{C}\p{Zl}\p{Zp}]/u.test(inviter) || !isVisible(inviter)))
     throw badArgument('inviter', 'expected one line without control characters')
   if (agent !== undefined && !agentNameForm.test(agent))
     throw badArgument('agent', `expected the name of an agent: ${agentNameRule}`)
   const name = normalizeSessionName(typed)
-  if (uses === 1 && sessionKeyOf(name) === defaultSessionName)
+  if (max_uses === 1 && sessionKeyOf(name) === defaultSessionName)
     throw badArgument('name', `"${name}" is the name of your own account`, {
       hint: 'A login without a name uses it.',
       details: { session_name: 'reserved' },
     })
   // The name of each account has to be one, too.
-  normalizeSessionName(`${name}-${uses}`)
+  normalizeSessionName(`${name}-${max_uses}`)
   return name
 }
 

@@ -213,7 +213,7 @@ export class Asking extends RoomPart<AskingPorts> {
 
   async #tellOver({ agent, code, id, session, turn }: StoredQuestion): Promise<void> {
     const { delivery, people, work } = this.ports
-    if ((await work.getTurn(turn))?.state !== 'running') return
+    if ((await work.getTurn(turn))?.status !== 'running') return
     const to = await people.findOperator(session, agent)
     if (to && (await delivery.countLeft(to)) >= 2)
       await delivery.tell(to, ({ question }) => question.isOver(code), `agent:question:${id}:over`)

@@ -232,7 +232,7 @@ export class UserConversation {
   /** Messages whose answers would wait for one another's slots are one turn: it begins when a slot is free. */
   async #awaitSlot(turn: StoredTurn, stop: AbortSignal): Promise<StoredTurn> {
     const { delivery, work } = this.#ports
-    const hasBegun = turn.state !== 'waiting' || turn.source !== 'message' || stop.aborted
+    const hasBegun = turn.status !== 'waiting' || turn.source !== 'message' || stop.aborted
     if (hasBegun || !(await delivery.awaitTurn(turn, () => stop.aborted)) || stop.aborted) return turn
     const { turns } = (await work.claim(this.key)) ?? { turns: [] }
     await work.joinTurns(turns.map(({ id }) => id))

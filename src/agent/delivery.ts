@@ -112,9 +112,9 @@ export class AnswerDelivery {
     const drafts: number[] = []
     // All drafts of an answer have one code, so a repeated delivery starts with the first part. Their keys find those
     // that an earlier process made.
-    let nth = isDraft && turn.state !== 'more' && !this.#isLate(turn) ? 0 : (turn.parts_sent ?? 0)
+    let nth = isDraft && turn.status !== 'more' && !this.#isLate(turn) ? 0 : (turn.parts_sent ?? 0)
     // A draft does not wait for a slot here: it first waits for its approval.
-    if (!isDraft && turn.state !== 'more') await this.#awaitSlot(turn, isStopped)
+    if (!isDraft && turn.status !== 'more') await this.#awaitSlot(turn, isStopped)
     else if (!isDraft && (await this.#isTooEarly(turn))) return
     const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
     const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end) : undefined
@@ -129,10 +129,10 @@ export class AnswerDelivery {
     } catch (error) {
       if (!isFinal(error)) throw error
       log.warn('answer of an agent not sent', { turn: turn.id, part: nth, error })
-      return this.#change(turn, { state: 'more', error: error.message, ended_at: this.#ports.clock.now() })
+      return this.#change(turn, { status: 'more', error: error.message, ended_at: this.#ports.clock.now() })
     }
-    const state = nth < parts.length ? 'more' : 'answered'
-    await this.#change(turn, { state, ended_at: this.#ports.clock.now() })
+    const status = nth < parts.length ? 'more' : 'answered'
+    await this.#change(turn, { status, ended_at: this.#ports.clock.now() })
   }
 
   /**
@@ -205,8 +205,8 @@ export class AnswerDelivery {
   }
 
   /** Whether the delivery began so long ago that svc may no longer know the key of the part that was being sent. */
-  #isLate({ started_at = 0, state }: StoredTurn): boolean {
-    return state === 'answering' && this.#ports.clock.now() - started_at > keyKnownMs
+  #isLate({ started_at = 0, status }: StoredTurn): boolean {
+    return status === 'answering' && this.#ports.clock.now() - started_at > keyKnownMs
   }
 
   /** Returns how many of these parts are sent now. */

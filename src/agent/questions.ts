@@ -122,7 +122,7 @@ export class Questions extends Asking {
 
   async #answer(question: StoredQuestion, option: QuestionOption, message: Message): Promise<void> {
     const { svc, work } = this.#ports
-    const isRunning = (await work.getTurn(question.turn))?.state === 'running'
+    const isRunning = (await work.getTurn(question.turn))?.status === 'running'
     const isTaken = isRunning && (await svc.agents.answer(question.id, option.id).then(() => true, isLate))
     // In the person's own turn no notice is needed: the answer of the agent comes next.
     if (isTaken && question.user_id === message.from_user) return

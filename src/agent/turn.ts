@@ -11,7 +11,7 @@ import {
   type StoredTurn,
   type Svc,
   SvcError,
-  type TurnState,
+  type TurnStatus,
 } from '../index.ts'
 import { type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
@@ -109,17 +109,17 @@ export class TurnRunner extends RoomPart<TurnPorts> {
   async run(turn: StoredTurn, state: ConversationState, place: TurnPlace): Promise<void> {
     const { config, delivery, people } = this.ports
     const { isLast, stop } = place
-    if (turn.state === 'answering') return delivery.deliver(turn, () => isByUser(stop))
+    if (turn.status === 'answering') return delivery.deliver(turn, () => isByUser(stop))
     if (!(await people.mayTalk(turn.session, turn.user_id))) return this.#refuse(turn)
     const reason: unknown = stop.signal.reason
     if (reason instanceof TurnStopped) return this.#end(turn, reason)
     if (turn.stopping) return this.#end(turn, byOthers())
-    if (turn.state === 'running' && !config.resumeTurns)
+    if (turn.status === 'running' && !config.resumeTurns)
       return this.#endAs(turn, 'interrupted', 'its process ended', texts => texts.interrupted)
     if (await this.#isDayOver(turn)) return this.#endByDay(turn, isLast)
     const answer = await this.#answer(turn, state, place)
     if (!answer) return
-    await delivery.deliver({ ...turn, state: 'running', answer }, () => isByUser(stop))
+    await delivery.deliver({ ...turn, status: 'running', answer }, () => isByUser(stop))
   }
 
   /** Ends the turn of a user who may not talk with the agent, and tells the owner. */
@@ -171,7 +171,7 @@ export class TurnRunner extends RoomPart<TurnPorts> {
       const isGuest = (await people.findGuest(turn.session)) !== undefined
       using _share = isGuest ? await guestPermits.take(signal) : undefined
       using _permit = await permits.take(signal)
-      await changeTurn(work, turn.id, { state: 'running', started_at: clock.now() })
+      await changeTurn(work, turn.id, { status: 'running', started_at: clock.now() })
       const folder = await this.#openFolder(turn, state)
       const result = await this.#watched(turn, stop, () =>
         this.#runBackend(turn, state, { folder, notices, signal }),
@@ -187,7 +187,7 @@ export class TurnRunner extends RoomPart<TurnPorts> {
       const ends = [leftOut > 0 && texts.leftOut(leftOut), early && texts.early[early]].filter(Boolean)
       const said = await toAnswer([text, ...ends].join('\n\n'), { files, folder })
       const answer = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
-      await this.#untilStored(() => changeTurn(work, turn.id, { state: 'answering', answer }))
+      await this.#untilStored(() => changeTurn(work, turn.id, { status: 'answering', answer }))
       return answer
     } catch (error) {
       if (over.aborted || error instanceof ClaimLost) throw error
@@ -335,14 +335,14 @@ export class TurnRunner extends RoomPart<TurnPorts> {
   /** Ends a turn. First tells its user, unless the user was erased. @throws ClaimLost then */
   async #endAs(
     turn: StoredTurn,
-    state: TurnState,
+    status: TurnStatus,
     error: string,
     text?: (texts: Texts) => string,
   ): Promise<void> {
     const { clock, delivery, work } = this.ports
     if (!(await work.getTurn(turn.id))) throw new ClaimLost('the user of the turn was erased')
-    if (text) await delivery.tell(turn, text, `${keyOf(turn)}:${state}`)
-    await changeTurn(work, turn.id, { state, error, ended_at: clock.now() })
+    if (text) await delivery.tell(turn, text, `${keyOf(turn)}:${status}`)
+    await changeTurn(work, turn.id, { status, error, ended_at: clock.now() })
   }
 
   /** Returns the folder in which the agent works; makes it if needed. */

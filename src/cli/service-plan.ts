@@ -50,7 +50,7 @@ export interface ServiceFlags {
 
 const keyVariables = [
   ['secretKey', 'SVC_SECRET_KEY', '--secret-key-file'],
-  ['newKey', 'SVC_NEW_KEY', '--new-key-file'],
+  ['newSecretKey', 'SVC_NEW_SECRET_KEY', '--new-secret-key-file'],
 ] as const
 /** Default of `--drain` for a unit of systemd. */
 const drainByUnit = '5'

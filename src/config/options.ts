@@ -440,14 +440,14 @@ const options = [
   }),
   /** Absolute. The file contains a secret key. */
   defineOption({
-    name: 'newKeyFile',
+    name: 'newSecretKeyFile',
     ...file,
-    displayedDefault: 'none, or the systemd credential svc_new_key',
+    displayedDefault: 'none, or the systemd credential svc_new_secret_key',
     help: 'file that holds the next secret key: svc secrets rotate makes it the one that encrypts; a node on PostgreSQL only decrypts with it until then',
     commands: [...working, 'copy'],
   }),
   defineOption({
-    name: 'newKey',
+    name: 'newSecretKey',
     ...keyText,
     help: 'the same key itself, where no file is possible',
     commands: [...working, 'copy'],

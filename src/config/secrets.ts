@@ -15,19 +15,19 @@ const fileHint = 'svc secrets on --secret-key-file FILE makes a file with a good
 /** How errors call the options with files. */
 interface FileOptions {
   secretKeyFile: string
-  newKeyFile: string
+  newSecretKeyFile: string
   storeUrlFile: string
 }
 
 const flags: FileOptions = {
   secretKeyFile: '--secret-key-file',
-  newKeyFile: '--new-key-file',
+  newSecretKeyFile: '--new-secret-key-file',
   storeUrlFile: '--store-url-file',
 }
 
 /**
  * Returns the configuration with the secret key in `secretKey` and the address of the store in `storeUrl`, if they
- * are given; with that address also the next secret key in `newKey`. Each process calls it once: the files may be pipes.
+ * are given; with that address also the next secret key in `newSecretKey`. Each process calls it once: the files may be pipes.
  *
  * @param credentials systemd's folder of credentials for this process, if there is one
  * @throws SvcError `invalid_arguments` for two keys or addresses, for a key that is short or guessable, and for a file
@@ -37,18 +37,18 @@ export function withSecrets(config: Config, credentials?: string, options: FileO
   const secretKey = findKey('secretKey', config, credentials, options)
   const storeUrl = findStoreUrl(config, credentials, options.storeUrlFile)
   // In a data directory only svc secrets rotate uses it, and may make it.
-  const newKey = storeUrl && findKey('newKey', config, credentials, options)
+  const newSecretKey = storeUrl && findKey('newSecretKey', config, credentials, options)
   return Object.freeze({
     ...config,
     ...(secretKey && { secretKey }),
     ...(storeUrl && { storeUrl }),
-    ...(newKey && { newKey }),
+    ...(newSecretKey && { newSecretKey }),
   })
 }
 
 const keyNames = {
   secretKey: { variable: 'SVC_SECRET_KEY', credential: 'svc_secret_key' },
-  newKey: { variable: 'SVC_NEW_KEY', credential: 'svc_new_key' },
+  newSecretKey: { variable: 'SVC_NEW_SECRET_KEY', credential: 'svc_new_secret_key' },
 } as const
 
 function findKey(

@@ -73,6 +73,6 @@ export const openFileWarning = (path: string): string =>
 
 /** Returns the files with secrets that a configuration names. */
 export const secretFilesOf = (config: Config): (string | undefined)[] => [
-  ...[config.tokenFile, config.keyFile, config.passphraseFile, config.secretKeyFile, config.newKeyFile],
+  ...[config.tokenFile, config.keyFile, config.passphraseFile, config.secretKeyFile, config.newSecretKeyFile],
   ...[config.storeUrlFile, config.tlsKey],
 ]

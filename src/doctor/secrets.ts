@@ -29,7 +29,7 @@ export async function examineSecrets(
       'secrets',
       `tokens and other secrets are not encrypted; ${command('secrets on --secret-key-file <file>')} encrypts them`,
     )
-  const [given, next] = [config.secretKey, config.newKey].map(text => text && createSealer(text).keyId)
+  const [given, next] = [config.secretKey, config.newSecretKey].map(text => text && createSealer(text).keyId)
   if (given === key || next === key) return finding.ok('secrets', `secrets are encrypted with the key ${key}`)
   return finding.error(
     'secrets',

@@ -538,17 +538,17 @@ function toQuestion(ask: StoredAsk): UserQuestion {
   } = ask
   const choice = options.find(one => one.id === answer)?.name
   const ended = choice !== undefined ? 'answered' : answered_by === undefined ? 'unanswered' : 'cancelled'
-  const state = answer !== undefined ? ended : sent_at === undefined ? 'waiting' : 'open'
+  const status = answer !== undefined ? ended : sent_at === undefined ? 'waiting' : 'open'
   return {
     id,
-    state,
+    status,
     session,
     user_id,
     text,
     choices: options.map(({ name }) => name),
     asked_at,
     ...(sent_at !== undefined && { sent_at }),
-    ...(state === 'open' && { expires_at }),
+    ...(status === 'open' && { expires_at }),
     ...(choice !== undefined && { choice }),
     ...(answered_at !== undefined && choice !== undefined && { answered_at }),
   }

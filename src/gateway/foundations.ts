@@ -81,7 +81,7 @@ export async function openDirectory(
       : await openShared(
           {
             ...options,
-            newSecret: config.newKey,
+            newSecret: config.newSecretKey,
             url: followStoreUrl(config, config.storeUrl),
             version,
             name: nameOfProcess(),

@@ -64,7 +64,7 @@ export class Metrics extends RunningPart<MetricsPorts> {
   )
   #certificate: ServedCertificate | undefined
   readonly #deliveries = new MetricCounter(
-    'svc_deliveries_total',
+    'svc_message_deliveries_total',
     'Messages handed to WeChat, those of the outbox included, by what became of them.',
     ['outcome'],
   )
@@ -144,7 +144,7 @@ export class Metrics extends RunningPart<MetricsPorts> {
     const all = this.runtime.tasks.list()
     return [
       createFamily(
-        'svc_task_last_success_seconds',
+        'svc_task_last_success_age_seconds',
         'Time since a task in the background last succeeded, or since it was started.',
         all.map(({ name, success_age_ms }) => [{ task: name }, success_age_ms / 1000]),
       ),
@@ -163,7 +163,7 @@ export class Metrics extends RunningPart<MetricsPorts> {
     if (!node) return []
     return [
       createFamily(
-        'svc_node_lease_seconds',
+        'svc_node_lease_remaining_seconds',
         'Time until the lease of this node is over; 0: it polls nothing.',
         [[{}, node.leaseLeftMs / 1000]],
       ),
@@ -193,7 +193,7 @@ export class Metrics extends RunningPart<MetricsPorts> {
     if (!this.#certificate) return []
     const leftMs = this.#certificate.current.expiresAt - this.runtime.clock.now()
     return [
-      createFamily('svc_tls_expiry_seconds', 'Time until the certificate expires; negative afterwards.', [
+      createFamily('svc_tls_remaining_seconds', 'Time until the certificate expires; negative afterwards.', [
         [{}, leftMs / 1000],
       ]),
     ]
@@ -239,14 +239,14 @@ export class Metrics extends RunningPart<MetricsPorts> {
     const { backlog, webhooks } = this.ports.store
     const all = await webhooks.list()
     const lags = await Promise.all(
-      all.map(async ({ id, position }) => [{ endpoint: id }, await backlog.countEvents(position)] as const),
+      all.map(async ({ id, position }) => [{ webhook: id }, await backlog.countEvents(position)] as const),
     )
     return [
       createFamily(
         'svc_webhook_tries_total',
         'Tries to deliver events to an endpoint, by whatever process, by outcome.',
         all.flatMap(({ id, tries }) =>
-          tryOutcomes.map(outcome => [{ endpoint: id, outcome }, tries[outcome]] as const),
+          tryOutcomes.map(outcome => [{ webhook: id, outcome }, tries[outcome]] as const),
         ),
         'counter',
       ),
@@ -255,7 +255,7 @@ export class Metrics extends RunningPart<MetricsPorts> {
         'svc_webhook_failing_seconds',
         'Time since nothing was delivered to an endpoint; 0 while it is well, or a person paused it.',
         all.map(({ disabled, failing_since: since, id, paused }) => [
-          { endpoint: id },
+          { webhook: id },
           since === undefined || (paused && !disabled) ? 0 : (this.runtime.clock.now() - since) / 1000,
         ]),
       ),

@@ -88,7 +88,7 @@ const topics = {
   /** Lists all topics by name, without their secrets. */
   list: ofTopics.listTopics,
   /** Returns a topic with what waits, and why. @throws SvcError `not_found` */
-  get: ofTopics.showTopic,
+  get: ofTopics.getTopic,
   add: ofTopics.addTopic,
   /** Changes what is given. @throws SvcError `not_found` */
   change: ofTopics.changeTopic,
@@ -107,7 +107,7 @@ const backups = {
 /** Operations for agents in front of WeChat. */
 const agents = {
   /** Lists the users who talk with an agent. */
-  list: ofAgents.listAgents,
+  conversations: ofAgents.listAgentConversations,
   /** Lists turns, the newest first. */
   turns: ofAgents.listAgentTurns,
   /** Stops a turn that has not ended. @throws SvcError `not_found` */

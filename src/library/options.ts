@@ -43,9 +43,9 @@ export interface SvcOptions {
   /** The same key itself. Use only one of the two. */
   secretKey?: string
   /** File with the next secret key of a store on PostgreSQL, while `svc secrets rotate` changes it. */
-  newKeyFile?: string
+  newSecretKeyFile?: string
   /** The same key itself. Use only one of the two. */
-  newKey?: string
+  newSecretKey?: string
   /**
    * File with the address of a store on PostgreSQL, which programs on several machines share. It needs a secret key.
    * Then leave `store` out.
@@ -96,8 +96,8 @@ const optionSchemas: Readonly<Record<OptionKind, TSchema>> = {
     pace: text,
     secretKeyFile: text,
     secretKey: text,
-    newKeyFile: text,
-    newKey: text,
+    newSecretKeyFile: text,
+    newSecretKey: text,
     storeUrlFile: text,
     storeUrl: text,
     channelVersion: text,
@@ -179,7 +179,7 @@ export async function resolveOptions(options: SvcOptions): Promise<ResolvedOptio
 
 const fileOptions = {
   secretKeyFile: 'secretKeyFile',
-  newKeyFile: 'newKeyFile',
+  newSecretKeyFile: 'newSecretKeyFile',
   storeUrlFile: 'storeUrlFile',
 }
 

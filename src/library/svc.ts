@@ -34,19 +34,19 @@ import { type Groups, groups, type Method, methodsOf } from './methods.ts'
 import { checkOptions, resolveOptions, type SvcOptions } from './options.ts'
 import { openSandbox, type UsedSandbox } from './sandbox.ts'
 import {
-  type DefaultSet,
   type Downloaded,
   type DownloadInput,
   type HistoryInput,
   type HistoryPage,
-  type LoggedOut,
   type LoginInput,
   type LogoutInput,
+  type LogoutResult,
   type RecvInput,
-  type Renamed,
   type RenameSessionInput,
+  type RenameSessionResult,
   type SendInput,
   type SetDefaultInput,
+  type SetDefaultResult,
   verbs,
 } from './verbs.ts'
 
@@ -283,17 +283,17 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
   }
 
   /** Ends a session and deletes its credentials. */
-  logout(input: LogoutInput = {}, options: CallOptions = {}): Promise<LoggedOut> {
+  logout(input: LogoutInput = {}, options: CallOptions = {}): Promise<LogoutResult> {
     return this.#calls.call(owner, verbs.logout, input, options)
   }
 
   /** Renames a session. */
-  renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<Renamed> {
+  renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<RenameSessionResult> {
     return this.#calls.call(owner, verbs.renameSession, input, options)
   }
 
   /** Makes a session the default session. */
-  setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<DefaultSet> {
+  setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<SetDefaultResult> {
     return this.#calls.call(owner, verbs.setDefault, input, options)
   }
 

@@ -25,6 +25,6 @@ export type SetDefaultInput = InputOf<Verbs['setDefault']>
 export type Downloaded = Static<Verbs['download']['output']>
 /** A page of the message log, newest first. */
 export type HistoryPage = Static<Verbs['history']['output']>
-export type LoggedOut = Static<Verbs['logout']['output']>
-export type Renamed = Static<Verbs['renameSession']['output']>
-export type DefaultSet = Static<Verbs['setDefault']['output']>
+export type LogoutResult = Static<Verbs['logout']['output']>
+export type RenameSessionResult = Static<Verbs['renameSession']['output']>
+export type SetDefaultResult = Static<Verbs['setDefault']['output']>

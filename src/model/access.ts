@@ -21,7 +21,7 @@ export const rights = [
   'login',
   'logout',
   'rename',
-  'invites',
+  'invitations',
   'topics',
   'notify',
   'webhooks',
@@ -53,7 +53,7 @@ export const serviceRights: readonly Right[] = [
   'agents',
   'backup',
   'forget',
-  'invites',
+  'invitations',
   'topics',
   'notify',
 ]

@@ -16,7 +16,7 @@ export const agentNameRule = '1 to 50 letters (a-z), digits, "_" or "-"'
  * stopped: a person stopped it. interrupted: its process died, and nothing shows what the agent did. failed: the agent
  * failed, or reached a limit.
  */
-export const turnStates = [
+export const turnStatuses = [
   'waiting',
   'running',
   'answering',
@@ -26,11 +26,11 @@ export const turnStates = [
   'interrupted',
   'failed',
 ] as const
-export type TurnState = (typeof turnStates)[number]
+export type TurnStatus = (typeof turnStatuses)[number]
 
-/** Whether a turn in this state needs work. */
-export const isTurnOpen = (state: TurnState): boolean =>
-  state === 'waiting' || state === 'running' || state === 'answering'
+/** Whether a turn with this status needs work. */
+export const isTurnOpen = (status: TurnStatus): boolean =>
+  status === 'waiting' || status === 'running' || status === 'answering'
 
 /** Longest text of a `TurnPart`, in characters. */
 export const turnPartLength = 500
@@ -51,7 +51,7 @@ export const AgentTurn = Type.Object(
     agent: text('Name of the agent.'),
     session: text('Name of the session.'),
     user_id: text('The user who talks with the agent.'),
-    state: oneOf(turnStates, 'State of the turn.'),
+    status: oneOf(turnStatuses, 'How far it is.'),
     source: oneOf(['message', 'inject'], 'What started it: messages of the user, or svc agent inject.'),
     messages: Type.Array(Type.Integer(), { description: 'Row ids of the messages that it is about.' }),
     created_at: integer('Unix milliseconds.'),
@@ -78,7 +78,7 @@ export const AgentConversation = Type.Object(
     session: text('Name of the session.'),
     user_id: text('The user.'),
     user_name: optional.text('Name that people gave to the user.'),
-    state: oneOf(
+    status: oneOf(
       ['idle', 'waiting', 'running', 'asking'],
       'What the agent does now. asking: it waits for the answer to a question.',
     ),

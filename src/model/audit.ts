@@ -22,9 +22,7 @@ export const AuditLine = Type.Object(
       'Id of the HTTP request, as the header X-Request-Id and the lines of the log have it.',
     ),
     count: optional.integer('Number of calls, for a line about several.'),
-    messages: optional.text(
-      'Row ids of messages in the history, with commas: of a send its own; of an approval, a refusal or a cancellation those that it decided.',
-    ),
+    messages: optional(Type.Array(Type.Integer(), { description: 'Row ids of what was sent, or decided.' })),
     draft_by: optional.text('Who wrote the messages that an approval, a refusal or a cancellation decided.'),
     draft_by_name: optional.text('Name of the key in draft_by.'),
     changed: optional.oneOf(['text'], 'What the approver changed before the message was sent.'),

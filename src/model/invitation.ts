@@ -17,7 +17,7 @@ export const NewInvitationInput = closed({
   name: bounded(60, 'Name of the account that the person gets, such as mum; several get shop-1, shop-2 ….', {
     examples: ['mum'],
   }),
-  uses: optional.between(1, 1000, 'Maximum number of people who may join by it.', { default: 1 }),
+  max_uses: optional.between(1, 1000, 'Maximum number of people who may join by it.', { default: 1 }),
   expires_at: optional.between(
     0,
     Number.MAX_SAFE_INTEGER,
@@ -61,7 +61,7 @@ export const Invitation = Type.Object(
     id: Type.String(),
     name: Type.String(),
     status: InvitationStatus,
-    uses: integer('Maximum number of people.'),
+    max_uses: integer('Maximum number of people.'),
     used: integer('Number of people who joined.'),
     sessions: Type.Array(Type.String(), { description: 'The accounts that joined by it, and are here.' }),
     agent: optional(Type.String()),

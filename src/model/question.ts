@@ -7,7 +7,7 @@ import { readAnswer } from './typed-answer.ts'
 export const UserQuestion = Type.Object(
   {
     id: integer('Id of the question.'),
-    state: oneOf(
+    status: oneOf(
       ['waiting', 'open', 'answered', 'unanswered', 'cancelled'],
       'waiting: not sent yet, since the answer window is closed or a person has to approve it. open: the person can answer. unanswered: its time is over, or it could not be sent.',
     ),

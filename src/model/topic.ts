@@ -94,7 +94,7 @@ const settings = {
       examples: ['23:00-07:00'],
     }),
   ),
-  zone: optional(
+  time_zone: optional(
     Type.String({
       maxLength: 64,
       description: 'Time zone of the topic. Default: that of the service.',
@@ -191,7 +191,7 @@ const person = {
   name: optional.text('The name that people gave to the user.'),
   session: text('The account that sends.'),
   quiet: optional.text('Quiet hours of this person, in place of those of the topic.'),
-  zone: optional.text('Time zone of this person, in place of that of the topic.'),
+  time_zone: optional.text('Time zone of this person, in place of that of the topic.'),
   answers: optional.integer(
     'Answers that all topics of this person may take, in place of those of the topic.',
   ),
@@ -207,7 +207,7 @@ export const Topic = Type.Object(
     min_priority: oneOf(priorities),
     max_priority: oneOf(priorities),
     quiet: optional(Type.String()),
-    zone: optional(Type.String()),
+    time_zone: optional(Type.String()),
     digest: Type.Boolean(),
     answers: Type.Integer(),
     keep_seconds: Type.Integer(),
@@ -256,7 +256,7 @@ export const TopicState = Type.Object({
       count: integer('How often the same came.'),
       received_at: integer('Unix milliseconds.'),
       expires_at: integer('Unix milliseconds.'),
-      state: oneOf(
+      status: oneOf(
         ['waiting', 'sending', 'unknown'],
         'unknown: it was on its way when its process ended, so it may have arrived. The next message names it.',
       ),

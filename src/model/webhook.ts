@@ -125,10 +125,10 @@ export const WebhookDelivery = Type.Object(
       [...failures, 'reply_not_sent'],
       `${failureDescription} reply_not_sent: the delivery succeeded, but its reply could not be sent. ${absentInOldRecords}`,
     ),
-    answer: optional.text(
+    response: optional.text(
       'With event: the first 2048 bytes of the answer as text, with *** for the values of the endpoint’s headers. Kept as long as messages are, at most 30 days.',
     ),
-    sent: optional(
+    payload: optional(
       Type.Unsafe<object>({
         type: 'object',
         description:

@@ -23,7 +23,7 @@ const ids = { agent: 'agent', session: 'work', user_id: 'o9cq8example@im.wechat'
 const exampleTurn = {
   id: 12,
   ...ids,
-  state: 'running',
+  status: 'running',
   source: 'message',
   messages: [41, 42],
   created_at: 1767225600000,
@@ -32,7 +32,7 @@ const exampleTurn = {
 const exampleInjected = {
   id: 13,
   ...ids,
-  state: 'waiting',
+  status: 'waiting',
   source: 'inject',
   messages: [],
   created_at: 1767225600000,
@@ -50,8 +50,8 @@ const exampleQuestion = {
   expires_at: 1767225905000,
 }
 
-export const listAgents = defineOperation({
-  name: 'list_agents',
+export const listAgentConversations = defineOperation({
+  name: 'list_agent_conversations',
   title: 'List who talks with an agent',
   effect: 'read',
   right: 'agents',
@@ -73,7 +73,7 @@ export const listAgents = defineOperation({
         {
           ...ids,
           user_name: 'Anna',
-          state: 'running',
+          status: 'running',
           agent_session: '5f1c9c1e',
           folder: '/home/anna/.svc/.agents/agent/0f3a',
           turns: 12,
@@ -82,11 +82,11 @@ export const listAgents = defineOperation({
       ],
     },
   ],
-  rest: { route: 'GET /agents', tag: 'agents' },
+  rest: { route: 'GET /agents/conversations', tag: 'agents' },
   cli: {
-    path: ['agent', 'list'],
+    path: ['agent', 'conversations'],
     short: { limit: 'n' },
-    examples: [['svc agent list', 'Who talks with an agent, and what it does now']],
+    examples: [['svc agent conversations', 'Who talks with an agent, and what it does now']],
   },
   async run(gateway, { limit = 100, ...filter }) {
     const found = await gateway.agents.listConversations({ ...(await resolve(gateway, filter)), limit })
@@ -122,7 +122,7 @@ export const listAgentTurns = defineOperation({
   },
   async run(gateway, { before, limit = 50, ...filter }, { by }) {
     const turns = await gateway.agents.listTurns({ ...(await resolve(gateway, filter)), before, limit })
-    const answered = turns.filter(({ state }) => state === 'answered').map(({ id }) => id)
+    const answered = turns.filter(({ status }) => status === 'answered').map(({ id }) => id)
     const questions = answered.length > 0 ? await gateway.agents.listDrafts(answered) : []
     const approvals = new Map<number, AgentTurn['approval']>()
     for (const question of questions) approvals.set(question.turn, await approvalOf(gateway, question))
@@ -272,7 +272,7 @@ export const answerAgentQuestion = defineOperation({
       output: { ...exampleQuestion, answer: 'once', answered_by: 'panel' },
     },
   ],
-  rest: { route: 'POST /agents/questions/{id}', tag: 'agents' },
+  rest: { route: 'POST /agents/questions/{id}/answer', tag: 'agents' },
   cli: {
     path: ['agent', 'answer'],
     help: {
@@ -329,8 +329,8 @@ async function resolve(
 
 function toConversation({ isAsking, open, user, ...rest }: StoredConversation): AgentConversation {
   const works = open === 'waiting' ? 'waiting' : 'running'
-  const state = isAsking ? 'asking' : open === undefined ? 'idle' : works
-  return withoutUndefined({ ...rest, user_id: user, state })
+  const status = isAsking ? 'asking' : open === undefined ? 'idle' : works
+  return withoutUndefined({ ...rest, user_id: user, status })
 }
 
 function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {

@@ -43,7 +43,7 @@ export const listAudit = defineOperation({
       RowId('Only calls about this message: who drafted, changed, approved, sent or refused it.'),
     ),
     address: optional.bounded(200, 'Only calls from this address.', { examples: ['10.0.0.7', 'cli:alice'] }),
-    request: optional.bounded(64, 'Only the call of this HTTP request, by its id.'),
+    request_id: optional.bounded(64, 'Only the call of this HTTP request, by its id.'),
     since: optional(
       Time('Only calls since this time (inclusive): Unix milliseconds or ISO 8601, no zone = UTC.'),
     ),
@@ -83,7 +83,7 @@ export const listAudit = defineOperation({
           operation: 'approve_outbox',
           subject: `default ${exampleUser}`,
           outcome: 'done',
-          messages: '43',
+          messages: [43],
           draft_by: 'key:ab12cd34',
           draft_by_name: 'support-bot',
           changed: 'text',
@@ -96,7 +96,7 @@ export const listAudit = defineOperation({
           operation: 'send',
           subject: `default ${exampleUser}`,
           outcome: 'accepted',
-          messages: '43',
+          messages: [43],
         },
       ],
     },
@@ -104,6 +104,7 @@ export const listAudit = defineOperation({
   rest: { route: 'GET /audit', tag: 'service' },
   cli: {
     path: ['audit'],
+    names: { request_id: 'request' },
     short: { limit: 'n', user: 'u', session: 's' },
     examples: [
       ['svc audit -n 20', 'The newest 20 calls'],
@@ -119,7 +120,7 @@ export const listAudit = defineOperation({
   },
   async run(
     { audit, events, keys },
-    { key, principal, operation, session, user, request, limit = 100, ...filter },
+    { key, principal, operation, session, user, limit = 100, ...filter },
     { signal },
   ) {
     const ids = key === undefined ? [] : await findKeys(keys, key)
@@ -131,7 +132,6 @@ export const listAudit = defineOperation({
       principals: principal === undefined ? (key === undefined ? undefined : principals) : [principal],
       operations: operation?.split(','),
       subjects: [session, found].filter(word => word !== undefined),
-      request_id: request,
       limit,
     }
     const lines = await audit.list(wanted, signal)

@@ -11,7 +11,7 @@ const exampleBackup = {
 }
 
 export const getBackups = defineOperation({
-  name: 'backups',
+  name: 'get_backups',
   title: 'Show the newest backup, and whether the schedule works',
   effect: 'read',
   right: 'backup',

@@ -23,7 +23,7 @@ const exampleInvitation = {
   id,
   name: 'mum',
   status: 'active' as const,
-  uses: 1,
+  max_uses: 1,
   used: 0,
   sessions: [],
   agent: 'home',
@@ -38,7 +38,7 @@ export const listInvitations = defineOperation({
   name: 'list_invitations',
   title: 'List invitations and who joined by them',
   effect: 'read',
-  right: 'invites',
+  right: 'invitations',
   description:
     'Lists the invitations, oldest first, also those that have ended: how many people joined by each, and which accounts they are. A caller with a key sees only those that it made. Secrets are not shown.',
   output: Type.Array(Invitation),
@@ -52,7 +52,7 @@ export const addInvitation = defineOperation({
   name: 'add_invitation',
   title: 'Invite people to log in by themselves',
   effect: 'write',
-  right: 'invites',
+  right: 'invitations',
   subject: [],
   description:
     'Makes a link. Whoever opens it gets a QR code of their own, and scans it with WeChat: that person is a guest with an account of the given name. Only the named agent answers guests, in a folder of their own and in a sandbox unless `trusted` is set. The agent asks guests nothing. Only this answer contains the link. An invitation that a key made ends with the key.',
@@ -80,7 +80,7 @@ export const addInvitation = defineOperation({
     help: { expires_at: 'Nobody joins after this time: a span such as 7d, or a date. Default: 7d.' },
     examples: [
       ['svc invite add mum --agent home', 'A link for one person, whom the agent "home" answers'],
-      ['svc invite add shop --uses 200 --agent shop --expires 90d', 'One link for many: shop-1, shop-2 …'],
+      ['svc invite add shop --max-uses 200 --expires 90d', 'One link for many: shop-1, shop-2 …'],
     ],
   },
   positionals: ['name'],
@@ -94,7 +94,7 @@ export const revokeInvitation = defineOperation({
   name: 'revoke_invitation',
   title: 'End an invitation',
   effect: 'destroy',
-  right: 'invites',
+  right: 'invitations',
   description:
     'Ends an invitation: nobody joins by it any more, also not by a code that is shown already. The accounts that joined by it stay.',
   input: InvitationInput,

@@ -102,7 +102,7 @@ export interface RestShape<Input = unknown, Output = unknown> {
    * Method and path. `{key}` in the path is that key of the input. The other keys are in the query of GET and
    * DELETE, and in the JSON body of the other methods.
    */
-  readonly route: `${'GET' | 'POST' | 'PUT' | 'DELETE'} /${string}`
+  readonly route: `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'} /${string}`
   /** Heading in the docs. */
   readonly tag:
     | 'tools'

@@ -27,7 +27,7 @@ import { createPanelLink, signIn, signOut } from './sign-in.ts'
 import { status } from './status.ts'
 import { subscribeEvents, unsubscribeEvents } from './subscriptions.ts'
 import { tools } from './tools.ts'
-import { addTopic, changeTopic, listTopics, notify, removeTopic, showTopic } from './topics.ts'
+import { addTopic, changeTopic, getTopic, listTopics, notify, removeTopic } from './topics.ts'
 import { showTyping } from './typing.ts'
 import { listUsers, nameUser } from './users.ts'
 import * as webhooks from './webhooks.ts'
@@ -61,10 +61,10 @@ const invitationOperations = [
   invitations.revokeInvitation,
 ] as const
 
-const topicOperations = [listTopics, addTopic, showTopic, changeTopic, removeTopic] as const
+const topicOperations = [listTopics, addTopic, getTopic, changeTopic, removeTopic] as const
 
 const agentOperations = [
-  agents.listAgents,
+  agents.listAgentConversations,
   agents.listAgentTurns,
   agents.stopAgentTurn,
   agents.injectAgentTurn,

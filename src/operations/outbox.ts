@@ -21,7 +21,7 @@ async function findDecided({ outbox }: Gateway, { id, text }: { id: string; text
   if (!entry) return {}
   return withoutUndefined({
     subject: `${entry.session} ${entry.to_user}`,
-    messages: entry.parts.map(part => part.id).join(','),
+    messages: entry.parts.map(part => part.id),
     draft_by: entry.made_by,
     changed:
       text !== undefined && text !== entry.parts.find(({ kind }) => kind === 'text')?.text

@@ -56,7 +56,7 @@ const errors = [...(send.errors ?? []), 'idempotency_conflict'] as const
 
 const exampleOpen = {
   id: 7,
-  state: 'open' as const,
+  status: 'open' as const,
   session: 'mum',
   user_id: exampleUser,
   text: 'Deploy to production?',
@@ -66,7 +66,7 @@ const exampleOpen = {
   expires_at: 1767226201000,
 }
 const { expires_at: _, ...over } = exampleOpen
-const exampleAnswered = { ...over, state: 'answered' as const, choice: 'yes', answered_at: 1767225660000 }
+const exampleAnswered = { ...over, status: 'answered' as const, choice: 'yes', answered_at: 1767225660000 }
 const exampleInput = { to: exampleUser, text: 'Deploy to production?', choices: ['yes', 'no'] }
 
 const description =
@@ -117,14 +117,14 @@ export const ask = defineTool({
     const question = await asks.ask({ ...request, timeout }, call)
     // It may wait for a person's approval, or for the window, before its time begins.
     const ended = await asks.wait(question.id, Number.POSITIVE_INFINITY, call)
-    if (ended.state === 'answered') return ended
+    if (ended.status === 'answered') return ended
     if (call.signal.aborted) {
       await asks.cancel(question.id, call.by)
       call.signal.throwIfAborted()
     }
     throw new SvcError(
       'no_answer',
-      ended.state === 'cancelled' ? 'the question was taken back' : 'nobody answered in time',
+      ended.status === 'cancelled' ? 'the question was taken back' : 'nobody answered in time',
     )
   },
 })
@@ -175,7 +175,7 @@ export const cancelQuestion = defineOperation({
   input: closed(One),
   output: UserQuestion,
   errors: ['not_found'],
-  examples: [{ summary: 'Take it back', input: { id: 7 }, output: { ...over, state: 'cancelled' } }],
+  examples: [{ summary: 'Take it back', input: { id: 7 }, output: { ...over, status: 'cancelled' } }],
   rest: { route: 'DELETE /questions/{id}', tag: 'messages' },
   run: ({ asks }, { id }, { by }) => asks.cancel(id, by),
 })

@@ -95,7 +95,7 @@ export const metrics = defineOperation({
 })
 
 export const listNodes = defineOperation({
-  name: 'nodes',
+  name: 'list_nodes',
   title: 'List the nodes of a cluster, and who polls what',
   effect: 'read',
   right: 'metrics',

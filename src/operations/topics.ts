@@ -27,7 +27,7 @@ const exampleTopic = {
   min_priority: 'min' as const,
   max_priority: 'high' as const,
   quiet: '23:00-07:00',
-  zone: 'Asia/Shanghai',
+  time_zone: 'Asia/Shanghai',
   digest: false,
   answers: 5,
   keep_seconds: 86_400,
@@ -47,7 +47,7 @@ const exampleNotice = {
   count: 3,
   received_at: 1767225660000,
   expires_at: 1767312060000,
-  state: 'waiting' as const,
+  status: 'waiting' as const,
   why: 'window_closed' as const,
 }
 
@@ -88,7 +88,7 @@ export const addTopic = defineOperation({
   examples: [
     {
       summary: 'For two people, quiet at night',
-      input: { name: 'home', to: ['Mum', 'Dad'], quiet: '23:00-07:00', zone: 'Asia/Shanghai' },
+      input: { name: 'home', to: ['Mum', 'Dad'], quiet: '23:00-07:00', time_zone: 'Asia/Shanghai' },
       output: exampleTopic,
     },
   ],
@@ -96,7 +96,7 @@ export const addTopic = defineOperation({
   rest: { route: 'POST /topics', tag: 'topics' },
   cli: {
     path: ['topic', 'add'],
-    names: { keep_seconds: 'expires', priorities: 'severity' },
+    names: { keep_seconds: 'keep', priorities: 'severity' },
     help: {
       keep_seconds:
         'How long a notice waits, at most, such as 12h. After that it is only counted. Default: 1d.',
@@ -108,7 +108,7 @@ export const addTopic = defineOperation({
       ['svc topic add home --to Mum', 'For one person'],
       ['svc topic add home --to Mum --to Dad', 'For two, each by the account that the person writes to'],
       [
-        'svc topic add alerts --to Anna --quiet 23:00-07:00 --zone Asia/Shanghai',
+        'svc topic add alerts --to Anna --quiet 23:00-07:00 --time-zone Asia/Shanghai',
         'At night only "max" goes out',
       ],
       [
@@ -124,8 +124,8 @@ export const addTopic = defineOperation({
   },
 })
 
-export const showTopic = defineOperation({
-  name: 'show_topic',
+export const getTopic = defineOperation({
+  name: 'get_topic',
   title: 'Show what waits in a topic, and why',
   effect: 'read',
   right: 'topics',
@@ -167,7 +167,7 @@ export const changeTopic = defineOperation({
     },
   ],
   furtherRights,
-  rest: { route: 'PUT /topics/{topic}', tag: 'topics' },
+  rest: { route: 'PATCH /topics/{topic}', tag: 'topics' },
   cli: {
     path: ['topic', 'change'],
     names: { ...addTopic.cli!.names, paused_until: 'pause' },

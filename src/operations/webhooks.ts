@@ -127,7 +127,7 @@ export const getWebhook = defineOperation({
 })
 
 export const listWebhookDeliveries = defineOperation({
-  name: 'webhook_log',
+  name: 'list_webhook_deliveries',
   title: 'List the newest deliveries to an endpoint',
   effect: 'read',
   right: 'webhooks',
@@ -162,7 +162,7 @@ export const listWebhookDeliveries = defineOperation({
       ],
     },
   ],
-  rest: { route: 'GET /webhooks/{id}/log', tag: 'webhooks' },
+  rest: { route: 'GET /webhooks/{id}/deliveries', tag: 'webhooks' },
   cli: {
     ...endpointCommand('log', ''),
     short: { limit: 'n' },

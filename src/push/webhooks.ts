@@ -325,8 +325,10 @@ export class Webhooks extends RoomPart<WebhookPorts> {
     { limit = 50, outcome, event }: WebhookLogQuery = {},
   ): Promise<WebhookDelivery[]> {
     const webhook = await this.#getStored(by, id)
-    const tries = await this.ports.webhooks.progress.listTries(id, limit, outcome, event)
-    const [newest, ...rest] = tries.map(withoutUndefined)
+    const all = await this.ports.webhooks.progress.listTries(id, limit, outcome, event)
+    const [newest, ...rest] = all.map(({ answer: response, ...one }) =>
+      withoutUndefined({ ...one, response }),
+    )
     if (!newest || event === undefined || newest.type === webhookTest) return newest ? [newest, ...rest] : []
     const { disabled, next_try_at = 0, paused, subscription } = webhook
     const read = await this.#readEvent(webhook, event)
@@ -336,7 +338,7 @@ export class Webhooks extends RoomPart<WebhookPorts> {
     return [
       {
         ...newest,
-        ...(read && { sent: JSON.parse(bodyOf(read, undefined, form)) }),
+        ...(read && { payload: JSON.parse(bodyOf(read, undefined, form)) }),
         ...(trouble && !disabled && !paused && { next_try_at: Math.max(trouble.retry_at, next_try_at) }),
       },
       ...rest,

@@ -30,7 +30,7 @@ export interface GuardOptions {
   basePath?: string
   /** Its secret key, and the address of its store on PostgreSQL, if it has them. */
   secretKey?: string | undefined
-  newKey?: string | undefined
+  newSecretKey?: string | undefined
   storeUrl?: string | undefined
   /** True on a Unix socket: only this user can open it, so keys do not close it. */
   isSocket?: boolean

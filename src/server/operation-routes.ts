@@ -64,7 +64,7 @@ function inputPartsOf({ inputSchema, rest }: RestOperation): InputParts {
   const params = inPath.length > 0 ? { params: pick(inPath) } : {}
   const others = Object.keys(properties).filter(key => !places.has(key))
   if (others.length === 0 && !rest.body) return { otherPlaces: places, ...params }
-  const hasBody = /^(POST|PUT) /.test(rest.route) && !rest.hasFileBody
+  const hasBody = /^(POST|PUT|PATCH) /.test(rest.route) && !rest.hasFileBody
   return { otherPlaces: places, ...params, [hasBody ? 'body' : 'query']: pick(others) }
 }
 

@@ -50,7 +50,7 @@ export async function readCurrentToken(
  */
 export type KeptDirectory = Pick<Config, 'basePath'> & {
   readonly secretKey?: string | undefined
-  readonly newKey?: string | undefined
+  readonly newSecretKey?: string | undefined
   readonly storeUrl?: string | undefined
 }
 
@@ -76,10 +76,10 @@ const deriveShared = ({ secretKey, storeUrl }: KeptDirectory, path: string): str
  * only the next secret key.
  */
 export function listNextTokens(directory: Partial<KeptDirectory>, token: string | undefined): string[] {
-  const { basePath = '', newKey, secretKey, storeUrl } = directory
+  const { basePath = '', newSecretKey, secretKey, storeUrl } = directory
   const derive = (key: string | undefined) =>
     deriveShared({ basePath, secretKey: key, storeUrl }, tokenPathOf(basePath))
-  const next = token !== undefined && token === derive(secretKey) ? derive(newKey) : undefined
+  const next = token !== undefined && token === derive(secretKey) ? derive(newSecretKey) : undefined
   return next === undefined ? [] : [next]
 }
 

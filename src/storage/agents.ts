@@ -2,7 +2,7 @@
  * What agents in front of WeChat need to survive a crash: their turns, the state of their conversations, and their
  * questions. The rules for every method are in `store.ts`.
  */
-import type { AgentQuestion, AgentTurn, QuestionOption, TurnPart, TurnState } from '../model/agent.ts'
+import type { AgentQuestion, AgentTurn, QuestionOption, TurnPart, TurnStatus } from '../model/agent.ts'
 
 /** Names a conversation of a user with an agent. */
 export interface ConversationKey {
@@ -45,7 +45,7 @@ export type AnswerPart =
 
 /** Changes of a turn. */
 export interface TurnChange {
-  state?: TurnState
+  status?: TurnStatus
   started_at?: number
   ended_at?: number
   answer?: StoredAnswer
@@ -77,7 +77,7 @@ export interface StoredConversation extends ConversationKey, ConversationState {
   /** Name that people gave to the user. */
   user_name?: string
   /** What its open turns need: `running` or `answering` if one is in work, else `waiting`; absent: none is open. */
-  open?: TurnState
+  open?: TurnStatus
   /** Why the newest turn failed or was stopped. */
   last_error?: string
   /** Whether a question of it is open. */
@@ -173,7 +173,7 @@ export interface AgentStore {
   release(key: ConversationKey): Promise<void>
 
   /**
-   * Changes a turn. With a new state, its questions are no longer open: nobody waits for their answers. Those about
+   * Changes a turn. With a new status, its questions are no longer open: nobody waits for their answers. Those about
    * drafts stay.
    *
    * @returns false, without a change, if this process does not have the conversation

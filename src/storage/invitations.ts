@@ -16,7 +16,7 @@ export interface NewInvitation {
   /** Turns with the agent, for each person. */
   turns_per_day: number
   /** Maximum number of people. */
-  uses: number
+  max_uses: number
   /** Who invites, for people. */
   inviter?: string
   /** Name of the topic for the person; of several, each gets one with the number of the account. */
@@ -60,7 +60,7 @@ export interface Joining {
 /** Returns the state of an invitation at a time in Unix ms. */
 export function invitationStatusOf(one: StoredInvitation, now: number): InvitationStatus {
   if (one.revoked_at !== undefined) return 'revoked'
-  if (one.used >= one.uses) return 'used'
+  if (one.used >= one.max_uses) return 'used'
   return one.expires_at <= now ? 'expired' : 'active'
 }
 

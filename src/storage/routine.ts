@@ -113,7 +113,7 @@ export interface Dialect {
   by(index: string | undefined): Sql
   /** Continues a WHERE: the message is in a scope. `message`: its name in the statement, `m` by default. */
   inScope(scope: Scope | undefined, message?: Sql): Sql
-  /** A text as JSON, for `->>`. */
+  /** A text as JSON, for `->>` and `jsonOf`. */
   json(text: Sql): Sql
   /** JSON, as text, of an object with these columns, but for those with NULL. */
   jsonOf(columns: Readonly<Record<string, Sql>>): Sql

@@ -272,7 +272,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     agent text,
     trusted bigint NOT NULL,
     turns_per_day bigint NOT NULL,
-    uses bigint NOT NULL,
+    max_uses bigint NOT NULL,
     inviter text,
     topic text,
     made_by text NOT NULL,
@@ -337,7 +337,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
   CREATE TABLE agent_turn (
     id ${numbered},
     conversation bigint NOT NULL,
-    state text NOT NULL,
+    status text NOT NULL,
     source text NOT NULL,
     first bigint,
     messages text NOT NULL,
@@ -354,7 +354,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
   );
   CREATE UNIQUE INDEX agent_turn_first ON agent_turn (conversation, first) WHERE first IS NOT NULL;
   CREATE INDEX agent_turn_conversation ON agent_turn (conversation, id);
-  CREATE INDEX agent_turn_open ON agent_turn (conversation) WHERE state IN ('waiting', 'running', 'answering');
+  CREATE INDEX agent_turn_open ON agent_turn (conversation) WHERE status IN ('waiting', 'running', 'answering');
   CREATE INDEX agent_turn_started ON agent_turn (started_at);
   CREATE INDEX agent_turn_ended ON agent_turn (ended_at) WHERE ended_at IS NOT NULL;
   CREATE TABLE agent_question (
@@ -390,7 +390,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     min_priority bigint NOT NULL,
     max_priority bigint NOT NULL,
     quiet text,
-    zone text,
+    time_zone text,
     digest bigint NOT NULL,
     answers bigint NOT NULL,
     keep_ms bigint NOT NULL,
@@ -412,7 +412,7 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     session bigint NOT NULL,
     peer text NOT NULL,
     quiet text,
-    zone text,
+    time_zone text,
     answers bigint,
     missed text NOT NULL,
     revision bigint NOT NULL DEFAULT 0

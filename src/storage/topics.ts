@@ -13,7 +13,7 @@ export interface TopicSettings extends Omit<TopicForDoor, 'name'> {
   readonly max_priority: Priority
   /** As `23:00-07:00`. */
   readonly quiet?: string
-  readonly zone?: string
+  readonly time_zone?: string
   readonly digest: boolean
   readonly answers: number
   readonly keep_ms: number
@@ -58,7 +58,7 @@ export interface UnreadWords {
 }
 
 /** What one of its people has instead of the settings of a topic. */
-export type OwnSettings = Partial<Pick<TopicSettings, 'quiet' | 'zone' | 'answers'>>
+export type OwnSettings = Partial<Pick<TopicSettings, 'quiet' | 'time_zone' | 'answers'>>
 
 /** One of the people of a topic. */
 export interface TopicMember extends TopicPerson {
@@ -85,7 +85,7 @@ export interface StoredTopic extends NewTopic {
 
 /** A topic as one of its people has it. */
 export interface PersonTopic
-  extends Pick<TopicSettings, 'min_priority' | 'digest' | 'answers' | 'quiet' | 'zone' | 'paused_until'>,
+  extends Pick<TopicSettings, 'min_priority' | 'digest' | 'answers' | 'quiet' | 'time_zone' | 'paused_until'>,
     Pick<TopicMember, 'missed'> {
   /** Id of the member. */
   readonly id: number

@@ -2,7 +2,7 @@
 import { SvcError } from '../model/error.ts'
 
 /** Forms of stores up to this one, in both engines, are of such versions. The first step makes the next form. */
-export const unreleasedForms = 101
+export const unreleasedForms = 102
 
 /** @param form 0: a store without tables */
 export const isUnreleased = (form: number): boolean => form > 0 && form <= unreleasedForms

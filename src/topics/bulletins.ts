@@ -135,7 +135,7 @@ export class Bulletins extends RunningPart<BulletinPorts> {
     const { nameToEmoji = {} } = hasTags ? await import('gemoji') : {}
     const topicOf = new Map(topics.map(topic => [topic.id, topic]))
     const lines = whole.map((one): BulletinLine => {
-      const { name = '', zone } = topicOf.get(one.member) ?? {}
+      const { name = '', time_zone: zone } = topicOf.get(one.member) ?? {}
       const isLater = one.has_media && !plan.files.includes(one.id)
       const file = one.lost_file ?? (isLater ? (one.media?.file_name ?? one.name) : undefined)
       return {

@@ -21,12 +21,12 @@ export function planFactsOf(
     bulletins: used
       .map(({ created_at, priority }) => ({ at: created_at, priority }))
       .filter(({ at }) => at > now - burstMs && at <= now),
-    topics: topics.map(({ answers, digest, id, min_priority, missed, paused_until, quiet, zone }) => ({
+    topics: topics.map(({ answers, digest, id, min_priority, missed, paused_until, quiet, time_zone }) => ({
       id,
       min_priority,
       digest,
       answers,
-      ...heldUntil(quietUntil(quiet, minutesIn(zone, now), now), paused_until, now),
+      ...heldUntil(quietUntil(quiet, minutesIn(time_zone, now), now), paused_until, now),
       missed: Object.keys(missed.more).length + Object.keys(missed.expired).length,
     })),
     notices: notices.map(({ count, has_media, id, member, priority, received_at, reported, state }) => ({

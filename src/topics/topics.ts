@@ -158,7 +158,7 @@ export class Topics extends RunningPart<TopicPorts> {
           count: one.count,
           received_at: one.received_at,
           expires_at: one.expires_at,
-          state: isOnItsWay || state === 'unknown' ? state : ('waiting' as const),
+          status: isOnItsWay || state === 'unknown' ? state : ('waiting' as const),
           ...(state !== 'unknown' && !isOnItsWay && waitOf(id)),
         } satisfies ShownNotice
       },
@@ -295,11 +295,11 @@ type SettingsInput = Omit<TopicChangeInput, 'topic' | 'add' | 'remove' | 'user'>
 
 /** @throws SvcError `invalid_arguments` */
 function changedBy(before: TopicSettings, { keep_seconds, ...change }: SettingsInput): TopicSettings {
-  const { quiet, secret, zone } = change
+  const { quiet, secret, time_zone: zone } = change
   if (secret && secret.length < 16)
     throw badArgument('secret', 'expected at least 16 characters: who guesses it can send to the topic')
   if (zone !== undefined) requireZone(zone)
-  else if (quiet && before.zone === undefined) localZone()
+  else if (quiet && before.time_zone === undefined) localZone()
   const given = { ...change, ...(keep_seconds !== undefined && { keep_ms: keep_seconds * 1000 }) }
   return withoutEmpty({ ...before, ...withoutUndefined(given) })
 }
@@ -312,17 +312,17 @@ function requireZone(zone: string): void {
   try {
     timeIn(zone, 0)
   } catch {
-    throw badArgument('zone', 'expected a time zone, such as Asia/Shanghai')
+    throw badArgument('time_zone', 'expected a time zone, such as Asia/Shanghai')
   }
 }
 
 /** @throws SvcError `invalid_arguments` */
-function changedOwn({ own, user_id }: TopicMember, { answers, quiet, zone, ...others }: SettingsInput) {
+function changedOwn({ own, user_id }: TopicMember, { answers, quiet, time_zone, ...others }: SettingsInput) {
   const [other] = Object.keys(others)
   if (other !== undefined)
     throw badArgument(other, 'expected without a user: it is the same for all people of the topic')
-  if (zone) requireZone(zone)
-  const given = withoutUndefined({ answers, quiet, zone })
+  if (time_zone) requireZone(time_zone)
+  const given = withoutUndefined({ answers, quiet, time_zone })
   const settings: OwnSettings = withoutEmpty({ ...own, ...given })
   return { user_id, settings }
 }
@@ -334,7 +334,7 @@ function toTopic(
   now: number,
 ): Topic {
   const { answers, attach_private, created_at, digest, expired, made_by, max_priority, min_priority } = topic
-  const { name, priorities, quiet, sent, template, unread, zone } = topic
+  const { name, priorities, quiet, sent, template, unread, time_zone } = topic
   const shown = people.map(({ id, name, own, session, user_id }) =>
     withoutUndefined({ user_id, name, session, ...own, waiting: waiting.get(id) ?? 0, ...heldOf(id) }),
   )
@@ -344,7 +344,7 @@ function toTopic(
     min_priority,
     max_priority,
     quiet,
-    zone,
+    time_zone,
     digest,
     answers,
     keep_seconds: Math.round(keep_ms / 1000),

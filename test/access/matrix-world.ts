@@ -100,7 +100,7 @@ export async function makeThings(
   const { agents } = gateway
   const turn = await agents.addTurn({ agent, session, user, source: 'message', messages: [row] })
   await agents.claim({ agent, session, user })
-  await agents.changeTurn(turn.id, { state: 'running', error: `Error${tag}` })
+  await agents.changeTurn(turn.id, { status: 'running', error: `Error${tag}` })
   const question = await agents.ask({
     ...{ turn: turn.id, text: `Asks${tag}`, code: `Code${tag}`, expires_at: Number.MAX_SAFE_INTEGER },
     options: [{ id: 'yes', name: 'Yes', kind: 'allow_once' }],
@@ -185,7 +185,7 @@ const kindOfId = ({
   right,
 }: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'asked' | 'invitation' | 'entry' => {
   if (right === 'ask') return 'asked'
-  if (right === 'invites') return 'invitation'
+  if (right === 'invitations') return 'invitation'
   if (right === 'agents') return name.includes('question') ? 'question' : 'turn'
   return right === 'webhooks' ? 'webhook' : right === 'keys' ? 'key' : 'entry'
 }
@@ -258,10 +258,10 @@ export const plainKeys: ReadonlySet<string> = new Set(
   `ack address after allow_private answers attach_private before browser by can choices click count cursor digest
   direction dry_run event expires expires_at file file_name fingerprint force format fresh from grants headers hours
   idempotency_key if_none_match if_range inviter item keep_old_seconds keep_seconds kind kinds known language
-  last_event_id left limit limits max_age_ms max_priority min_priority msg_type name new_name offset only operation
-  option outcome paused_until priorities priority prompt qr quiet range read replies request resolved rewrite save_dir secret seen
+  last_event_id left limit limits max_age_ms max_priority max_uses min_priority msg_type name new_name offset only operation
+  option outcome paused_until priorities priority prompt qr quiet range read replies request_id resolved rewrite save_dir secret seen
   send_at signature since tags template text time_zone timeout title tools topic topics trusted ttl_ms
-  turns_per_day type types typing until up_to url uses verify_code wait when_closed words zone`.split(/\s+/),
+  turns_per_day type types typing until up_to url verify_code wait when_closed words`.split(/\s+/),
 )
 
 /** Values that an operation needs beside the things, where the schema does not show them. */

@@ -64,7 +64,7 @@ const turn = (parts: AnswerPart[], others: Partial<StoredTurn> = {}): StoredTurn
   agent: 'agent',
   session: 'default',
   user_id: 'u@im.wechat',
-  state: 'running',
+  status: 'running',
   source: 'message',
   messages: [3, 4],
   created_at: 0,
@@ -83,14 +83,14 @@ test('keys count from the first message; the last part that fits says how many w
   await delivery.deliver(turn(texts(5)))
   expect(sent.map(({ idempotency_key }) => idempotency_key)).toEqual(['agent:3:0', 'agent:3:1', 'agent:3:2'])
   expect(sent.at(-1)?.text).toBe('part 2\n\n（还有 2 条，回复「更多」）')
-  expect(last()).toMatchObject({ state: 'more', parts_sent: 3 })
+  expect(last()).toMatchObject({ status: 'more', parts_sent: 3 })
 })
 
 test('after a file, the line about the rest is a message of its own, and fits too', async () => {
   const { delivery, last, sent } = play({ left: 4 })
   await delivery.deliver(turn([file, file, file, file, file]))
   expect(sent).toHaveLength(2)
-  expect(last()).toMatchObject({ state: 'more', parts_sent: 2 })
+  expect(last()).toMatchObject({ status: 'more', parts_sent: 2 })
 })
 
 test('a file that cannot be sent is named; the rest goes on', async () => {
@@ -99,7 +99,7 @@ test('a file that cannot be sent is named; the rest goes on', async () => {
   })
   await delivery.deliver(turn([{ text: 'look' }, file, { text: 'end' }]))
   expect(sent.map(({ text }) => text)).toEqual(['look', expect.stringContaining('a.txt'), 'end'])
-  expect(last()).toMatchObject({ state: 'answered', parts_sent: 3 })
+  expect(last()).toMatchObject({ status: 'answered', parts_sent: 3 })
 })
 
 test('a file is sent from the folder of the agent only', async () => {
@@ -113,7 +113,7 @@ test('a file is sent from the folder of the agent only', async () => {
 test('a text that cannot be sent at all waits for /more; a store that fails leaves the turn as it is', async () => {
   const gone = play({ fail: () => new SvcError('not_connected', 'logged out') })
   await gone.delivery.deliver(turn(texts(2)))
-  expect(gone.last()).toMatchObject({ state: 'more', error: 'logged out' })
+  expect(gone.last()).toMatchObject({ status: 'more', error: 'logged out' })
   const full = play({ fail: () => new SvcError('store_unavailable', 'disk full') })
   expect(await failure(full.delivery.deliver(turn(texts(2))))).toMatchObject({ code: 'store_unavailable' })
   expect(full.changes).toEqual([])
@@ -122,18 +122,18 @@ test('a text that cannot be sent at all waits for /more; a store that fails leav
 test('a stop ends it after the part that is being sent', async () => {
   const { delivery, last, sent } = play()
   await delivery.deliver(turn(texts(5)), () => sent.length === 2)
-  expect(last()).toMatchObject({ state: 'more', parts_sent: 2 })
+  expect(last()).toMatchObject({ status: 'more', parts_sent: 2 })
 })
 
 test('an answer that was being sent a day ago is not sent again by itself', async () => {
   const { delivery, last, now, sent } = play()
   const started_at = now - 21 * 60 * 60_000
-  await delivery.deliver(turn(texts(3), { state: 'answering', started_at, parts_sent: 1 }))
+  await delivery.deliver(turn(texts(3), { status: 'answering', started_at, parts_sent: 1 }))
   expect(sent).toEqual([])
-  expect(last()).toMatchObject({ state: 'more' })
-  await delivery.deliver(turn(texts(3), { state: 'more', started_at, parts_sent: 1 }))
+  expect(last()).toMatchObject({ status: 'more' })
+  await delivery.deliver(turn(texts(3), { status: 'more', started_at, parts_sent: 1 }))
   expect(sent.map(({ text }) => text)).toEqual(['part 1', 'part 2'])
-  expect(last()).toMatchObject({ state: 'answered', parts_sent: 3 })
+  expect(last()).toMatchObject({ status: 'answered', parts_sent: 3 })
 })
 
 test('without the claim it sends nothing more', async () => {

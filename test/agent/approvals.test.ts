@@ -132,7 +132,7 @@ test('a turn tells whether its drafts wait or were declined, in the chat or else
   const ask = async (text: string) => {
     await t.say(text, t.guest)
     const { code } = await t.shown(`> ${text}`)
-    await t.until('the turn ended', async () => (await newest())?.state === 'answered')
+    await t.until('the turn ended', async () => (await newest())?.status === 'answered')
     expect(await newest()).toMatchObject({ approval: 'waits' })
     return { code, draft: (await t.drafts())[0]!.outbox_id }
   }
@@ -181,18 +181,18 @@ test('a long answer has one code, also after a restart in the middle of it', asy
   // As if the process had died before the turn ended.
   await t.until(
     'the turn ended',
-    async () => (await t.svc.agents.turns({ user: t.guest }))[0]?.state === 'answered',
+    async () => (await t.svc.agents.turns({ user: t.guest }))[0]?.status === 'answered',
   )
   const work = await t.svc.workAsAgent()
   const [turn] = await t.svc.agents.turns({ user: t.guest })
   await t.until('the turn is open again', async () => {
     await work.claim({ agent: 'agent', session: 'work', user: t.guest })
-    return work.changeTurn(turn!.id, { state: 'answering', parts_sent: 1 })
+    return work.changeTurn(turn!.id, { status: 'answering', parts_sent: 1 })
   })
   await t.restart()
   await t.until(
     'the turn ended again',
-    async () => (await t.svc.agents.turns({ user: t.guest }))[0]?.state === 'answered',
+    async () => (await t.svc.agents.turns({ user: t.guest }))[0]?.status === 'answered',
   )
   expect(await t.drafts()).toHaveLength(count)
   expect((await t.got()).filter(text => text.includes('> 0. word'))).toHaveLength(1)

@@ -29,7 +29,7 @@ export async function crash(steps: readonly number[], settings: Partial<AgentCon
     const turns = await agents.turns()
     return (
       new Set(turns.flatMap(turn => turn.messages)).size >= messages &&
-      turns.every(({ state }) => !openStates.includes(state))
+      turns.every(({ status }) => !openStates.includes(status))
     )
   }
   {
@@ -45,10 +45,10 @@ export async function crash(steps: readonly number[], settings: Partial<AgentCon
     if (agent.signal === 'SIGKILL') killed += 1
   }
   await using last = startAgentProcess(agents, settings)
-  const log = () => JSON.stringify(agents.rows("* FROM agent_turn WHERE state <> 'answered'")) + last.log
+  const log = () => JSON.stringify(agents.rows("* FROM agent_turn WHERE status <> 'answered'")) + last.log
   await until('all turns have ended', roundMs, () => areEnded(steps.length), log)
   // What exceeds the answers to a message waits for the next one, which may not have room for all of it either.
-  const hasRest = () => agents.count("agent_turn WHERE state = 'more'") > 0
+  const hasRest = () => agents.count("agent_turn WHERE status = 'more'") > 0
   const countSent = () => agents.rows<{ n: number }>('sum(parts_sent) AS n FROM agent_turn')[0]!.n
   while (hasRest()) {
     const before = countSent()
@@ -65,7 +65,7 @@ export async function crash(steps: readonly number[], settings: Partial<AgentCon
     await agents.got(),
     unknown.map(({ text }) => text),
   )
-  const inState = (state: AgentTurn['state']) => turns.filter(turn => turn.state === state).length
+  const inState = (state: AgentTurn['status']) => turns.filter(turn => turn.status === state).length
   return {
     killed,
     answered: inState('answered'),
@@ -108,8 +108,8 @@ function check(turns: readonly AgentTurn[], texts: readonly string[], unknown: r
   const messages = turns.flatMap(turn => turn.messages)
   // Each message is in one turn.
   expect(new Set(messages).size).toBe(messages.length)
-  expect(turns.filter(({ state }) => state !== 'answered' && state !== 'interrupted')).toEqual([])
-  const cut = turns.filter(({ state }) => state === 'interrupted')
+  expect(turns.filter(({ status }) => status !== 'answered' && status !== 'interrupted')).toEqual([])
+  const cut = turns.filter(({ status }) => status === 'interrupted')
   const isInterrupted = new Set(cut.flatMap(turn => turn.messages))
   const rounds = [...messages].sort((a, b) => a - b)
   const arrived = texts.join('\n')

@@ -22,17 +22,17 @@ test('a long answer: nine messages, the rest by /more, also after a restart, eac
     await agent.stop()
   }
   await using agent = await agents.start(new PlayedBackend(() => 'unused'))
-  for (let state = 'more'; state === 'more'; state = (await agents.turns())[0]!.state) {
+  for (let state = 'more'; state === 'more'; state = (await agents.turns())[0]!.status) {
     const before = (await agents.turns())[0]!.parts_sent!
     await agents.say('更多')
     await agents.until('more was sent', async () => {
       const [turn] = await agents.turns()
-      return turn!.parts_sent! > before && (turn!.state !== 'more' || turn!.parts_sent === before + 9)
+      return turn!.parts_sent! > before && (turn!.status !== 'more' || turn!.parts_sent === before + 9)
     })
   }
   const [turn] = await agents.turns()
   const texts = await agents.gets(turn!.parts!)
-  expect(turn).toMatchObject({ state: 'answered', parts_sent: turn!.parts })
+  expect(turn).toMatchObject({ status: 'answered', parts_sent: turn!.parts })
   expect(seenIn(texts)).toEqual(paragraphs.map((_, nth) => nth))
   expect(agent.backend.runs).toEqual([])
   await agents.say('/more')

@@ -113,7 +113,7 @@ async function withQuestions({ pauseMs = 1, pace = 'off', operator = '' } = {}) 
       await store.claimAgent('helper')
       const { id } = await store.addTurn({ ...key, source: 'inject', messages: [], prompt: 'x' })
       await store.claim(key)
-      await store.changeTurn(id, { state: 'running', started_at: clock.now() })
+      await store.changeTurn(id, { status: 'running', started_at: clock.now() })
       return (await store.getTurn(id))!
     },
     /** What the owner got, newest last. */
@@ -241,7 +241,7 @@ describe('an answer', () => {
     const turn = await t.turn()
     const answer = t.questions.ask(turn, request, running)
     const code = await t.codeFor()
-    await t.store.changeTurn(turn.id, { state: 'interrupted' })
+    await t.store.changeTurn(turn.id, { status: 'interrupted' })
     expect(await ended(t)).toBe(true)
     await t.say(`${code} 1`)
     t.clock.advance(300_000)

@@ -106,7 +106,7 @@ test('a long answer takes all slots but one; /more says when the rest can come, 
   expect(await agents.got()).toHaveLength(9)
   await agents.say('/more')
   expect((await agents.gets(10))[9]).toMatch(/\d min/)
-  expect((await agents.turns())[0]).toMatchObject({ state: 'more', parts_sent: 9 })
+  expect((await agents.turns())[0]).toMatchObject({ status: 'more', parts_sent: 9 })
   clock.advance(pace.windowMs)
   await agents.say('/more')
   await agents.gets(12)

@@ -29,7 +29,7 @@ test('200 users with idle conversations cost at most 20 KB each', async () => {
   const heaps: number[] = []
   for (let nth = 200; nth <= 600; nth += 200) {
     for (const user of users.slice(nth - 200, nth)) await agents.say('hello', user)
-    const count = () => agents.count("agent_turn WHERE state = 'answered'")
+    const count = () => agents.count("agent_turn WHERE status = 'answered'")
     await until('all have ended', 120_000, () => count() === nth)
     // An idle conversation is forgotten after a second; timers of requests end later.
     await Bun.sleep(20_000)

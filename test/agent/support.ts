@@ -95,7 +95,7 @@ export interface TestAgents extends AsyncDisposable {
   rows<T>(what: string): T[]
   count(from: string): number
   /** Waits until the turns have these states, in the order in which they were added. */
-  become(...states: AgentTurn['state'][]): Promise<AgentTurn[]>
+  become(...states: AgentTurn['status'][]): Promise<AgentTurn[]>
 }
 
 export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}): Promise<TestAgents> {
@@ -183,7 +183,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
       const wanted = JSON.stringify(states)
       const areSo = async () => {
         turns = await test.turns()
-        return JSON.stringify(turns.map(({ state }) => state)) === wanted
+        return JSON.stringify(turns.map(({ status }) => status)) === wanted
       }
       await until(`turns ${wanted}`, 30_000, areSo, () => JSON.stringify(turns) + library.lines.join(''))
       return turns

@@ -221,7 +221,7 @@ test('wrong usage ends with 2, says what to type, and makes nothing', async () =
   const wrong: [args: string[], said: string][] = [
     [['claude', '-p'], 'svc agent -- claude -p'],
     [['claude', '--', '-p'], 'svc agent -- claude -p'],
-    [['lst'], 'svc agent list?'],
+    [['conversation'], 'svc agent conversations?'],
     [[], 'svc agent -- claude -p'],
     [['--acp'], 'svc agent -- claude -p'],
     [['--', 'no-such-program-here'], 'no-such-program-here'],

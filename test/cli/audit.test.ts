@@ -132,7 +132,7 @@ it('the life of a message is one record: who drafted, changed, approved, sent or
   ])
   const decisions = await t.audit('--session', 'default', '--user', t.user, '--operation', 'approve_outbox')
   expect(decisions).toHaveLength(2)
-  expect(decisions[0]).toMatchObject({ subject: `default ${t.user}`, messages: same.message })
+  expect(decisions[0]).toMatchObject({ subject: `default ${t.user}`, messages: [Number(same.message)] })
   expect(await t.audit('--request', 'req-1', '--address', '10.0.0.8', '--until', '2000-01-01')).toEqual([])
   expect(await t.audit('--request', 'req-1', '--address', '10.0.0.8')).toHaveLength(3)
   expect(await t.audit('--request', 'req')).toEqual([])
@@ -249,7 +249,7 @@ test('each change of keys, secrets and stores has a line, also while no service 
   ]
   const on = JSON.parse((await ran(['secrets', 'on', '--secret-key-file', key, '-d', dir, '--json'])).stdout)
   const own = ['--secret-key-file', next]
-  const rotating = ['--secret-key-file', key, '--new-key-file', next]
+  const rotating = ['--secret-key-file', key, '--new-secret-key-file', next]
   const rotated = JSON.parse((await ran(['secrets', 'rotate', ...rotating, '-d', dir, '--json'])).stdout)
   // Nothing is changed, and nothing is said.
   await ran(['secrets', 'rotate', ...rotating, '-d', dir])
@@ -309,7 +309,7 @@ test.skipIf(!isPostgresThere())(
     }
     // No waits: nothing writes meanwhile.
     const clock = { ...systemClock, sleep: () => new Promise<void>(resolve => setImmediate(resolve)) }
-    await ran(['secrets', 'rotate', ...at(url), '--new-key-file', next], { clock })
+    await ran(['secrets', 'rotate', ...at(url), '--new-secret-key-file', next], { clock })
     await ran(['store', 'copy', 'postgres', to, ...at(url, next)])
     const after = await logOf(to, ['--secret-key-file', next])
     const id = JSON.parse(

@@ -78,7 +78,7 @@ describe('what is offered', () => {
       'session.status',
       'session.muted',
       'session.joined',
-      'endpoint.disabled',
+      'webhook.disabled',
       'audit.line',
       'backup.failed',
     ]

@@ -63,7 +63,7 @@ async function begin() {
     }),
   )
   const states = async (state: string) =>
-    until(`the question is ${state}`, withinMs, async () => (await get('/questions/1')).state === state)
+    until(`the question is ${state}`, withinMs, async () => (await get('/questions/1')).status === state)
   await states('open')
   const prompt = /proceed\?/
   await claude.until(prompt)

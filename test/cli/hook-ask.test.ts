@@ -50,7 +50,7 @@ async function ask(service: Serving, to: string, id: number, more = {}) {
 }
 
 const stateOf = async ({ url }: Served, id: number): Promise<string> =>
-  (await (await fetch(`${url}/questions/${id}`)).json()).state
+  (await (await fetch(`${url}/questions/${id}`)).json()).status
 
 const nothing = { status: 0, stdout: '', stderr: '' }
 

@@ -39,7 +39,7 @@ test.skipIf(!canTrace).each([
     const flags = [
       '--secret-key-file',
       files[from ?? to ?? 0]!,
-      ...(what === 'rotate' ? ['--new-key-file', files[1]] : []),
+      ...(what === 'rotate' ? ['--new-secret-key-file', files[1]] : []),
     ]
     const command = ['secrets', what, ...flags, '-d', dir]
     const seen = { plain: 0, unfinished: 0, done: 0 }

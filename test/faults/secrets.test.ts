@@ -55,7 +55,7 @@ it('on, rotated and off between conversations: they go on, and a copy without th
     })
   await converse(site, 'two', secretIn(key))
   expect(await shown()).toEqual([])
-  const rotated = await secrets(site, 'rotate', '--secret-key-file', key, '--new-key-file', nextKey)
+  const rotated = await secrets(site, 'rotate', '--secret-key-file', key, '--new-secret-key-file', nextKey)
   expect(rotated).toMatchObject({ status: 0 })
   expect(await filesWith(site.dir, `svc-sealed:${keyIdIn(key)}`)).toEqual([])
   await converse(site, 'three', secretIn(nextKey))

@@ -16,9 +16,9 @@ test('turns are kept for 30 days after their end, also those whose rest waits', 
   const [old, young, more, open] = [await add(), await add(), await add(), await add()]
   await agents.claim(key)
   const ended_at = t.clock.now() - 31 * dayMs
-  await agents.changeTurn(old, { state: 'answered', ended_at })
-  await agents.changeTurn(young, { state: 'answered', ended_at: ended_at + 2 * dayMs })
-  await agents.changeTurn(more, { state: 'more', ended_at })
+  await agents.changeTurn(old, { status: 'answered', ended_at })
+  await agents.changeTurn(young, { status: 'answered', ended_at: ended_at + 2 * dayMs })
+  await agents.changeTurn(more, { status: 'more', ended_at })
   await t.gateway.start()
   const list = async () => (await agents.listTurns({ limit: 9 })).map(({ id }) => id)
   await t.soon('the old turn removed', async () => !(await list()).some(id => id === old || id === more))
@@ -36,7 +36,7 @@ test('what was asked and answered is shown to callers with the right history alo
   await agents.addTurn({ ...key, source: 'inject', messages: [], prompt: 'good morning' })
   await agents.claim(key)
   const file = { path: '/f/prices.pdf', folder: '/f', kind: 'file', name: 'prices.pdf' } as const
-  await agents.changeTurn(id, { state: 'answered', answer: { parts: [{ text: 'ten' }, file] } })
+  await agents.changeTurn(id, { status: 'answered', answer: { parts: [{ text: 'ten' }, file] } })
   const list = async (can: string[]) => {
     const { key: secret } = await keys.add({ name: can.join(), can }, owner)
     const by = await keys.authenticate(secret)

@@ -76,7 +76,7 @@ test('a plain choice, its number and the code answer', async () => {
   ]) {
     const { t, asked, code } = await open()
     await using _ = t
-    expect(asked.state).toBe('open')
+    expect(asked.status).toBe('open')
     await hear(t, typeof said === 'string' ? said : said(code))
     expect([String(said), (await look(t, asked.id)).choice]).toEqual([String(said), 'yes'])
   }
@@ -87,7 +87,7 @@ test('what is no clear choice answers nothing', async () => {
     const { t, asked } = await open()
     await using _ = t
     await hear(t, said)
-    expect([said, (await look(t, asked.id)).state]).toEqual([said, 'open'])
+    expect([said, (await look(t, asked.id)).status]).toEqual([said, 'open'])
   }
 })
 
@@ -97,7 +97,7 @@ test('a long message of signs answers nothing, and holds nobody up', async () =>
   await hear(t, `yes${'!'.repeat(40_000)}?`)
   const { messages } = await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })
   expect(await t.gateway.asks.takes(messages[0]!)).toBe('open')
-  expect((await look(t, asked.id)).state).toBe('open')
+  expect((await look(t, asked.id)).status).toBe('open')
 })
 
 test('a choice may be named, numbered, or copied as it is shown', async () => {
@@ -135,9 +135,9 @@ test('where choices are numbers, the code decides, and a number alone is asked a
     const { t, asked, code } = await open([...choices])
     await using _ = t
     await hear(t, said)
-    expect([said, (await look(t, asked.id)).state, await timesShown(t)]).toEqual([said, 'open', 2])
+    expect([said, (await look(t, asked.id)).status, await timesShown(t)]).toEqual([said, 'open', 2])
     await hear(t, said)
-    expect([said, (await look(t, asked.id)).state, await timesShown(t)]).toEqual([said, 'open', 2])
+    expect([said, (await look(t, asked.id)).status, await timesShown(t)]).toEqual([said, 'open', 2])
     await hear(t, `${code} ${coded}`)
     expect([said, (await look(t, asked.id)).choice]).toEqual([said, choice])
   }
@@ -148,7 +148,7 @@ test('after something else of the bot a plain yes is asked about once, then coun
   await using _ = t
   await t.hurry(t.send({ text: 'By the way' }))
   await hear(t, 'yes')
-  expect((await look(t, asked.id)).state).toBe('open')
+  expect((await look(t, asked.id)).status).toBe('open')
   expect(await timesShown(t)).toBe(2)
   const [message] = (await t.gateway.history.page({ limit: 1, offset: 0, direction: 'received' })).messages
   expect(await t.gateway.asks.takes(message!)).toBe('taken')
@@ -181,22 +181,22 @@ test('a plain choice needs to be the next word of a person who has one question'
   const code = await codeIn(t, 'Restart?')
   await hear(t, 'yes')
   // Two are open: neither counts. The code of one does.
-  expect([(await look(t, asked.id)).state, (await look(t, second.id)).state]).toEqual(['open', 'open'])
+  expect([(await look(t, asked.id)).status, (await look(t, second.id)).status]).toEqual(['open', 'open'])
   await hear(t, `${code} 2`)
   expect((await look(t, second.id)).choice).toBe('no')
   // The bot has said something else since the first one was asked.
   await t.hurry(t.send({ text: 'By the way' }))
   await hear(t, 'no')
-  expect((await look(t, asked.id)).state).toBe('open')
+  expect((await look(t, asked.id)).status).toBe('open')
 })
 
 test('its time begins when it is sent, and nothing counts after it', async () => {
   const { t, asked, code } = await open(['yes', 'no'], { timeout: 60 })
   await using _ = t
   t.clock.advance(62_000)
-  expect((await look(t, asked.id)).state).toBe('unanswered')
+  expect((await look(t, asked.id)).status).toBe('unanswered')
   await hear(t, `${code} 1`)
-  expect((await look(t, asked.id)).state).toBe('unanswered')
+  expect((await look(t, asked.id)).status).toBe('unanswered')
 })
 
 test('who waits gets the choice, and whoever asks for the same key the same question', async () => {
@@ -250,19 +250,19 @@ test('a code that another open question has is not used again', async () => {
 test('one that was taken back is not answered any more, and is not sent', async () => {
   const { t, asked, code } = await open()
   await using _ = t
-  expect((await t.gateway.asks.cancel(asked.id, owner)).state).toBe('cancelled')
+  expect((await t.gateway.asks.cancel(asked.id, owner)).status).toBe('cancelled')
   await hear(t, `${code} 1`)
-  expect((await look(t, asked.id)).state).toBe('cancelled')
+  expect((await look(t, asked.id)).status).toBe('cancelled')
   // The window is over: it waits, and then it is too late.
   t.clock.advance(25 * 3_600_000)
   expect(await codeOf(ask(t))).toBe('window_closed')
   const late = await ask(t, { when_closed: 'queue', timeout: 60, text: 'Late?' })
-  expect(late.state).toBe('waiting')
+  expect(late.status).toBe('waiting')
   t.clock.advance(61_000)
-  expect((await look(t, late.id)).state).toBe('unanswered')
+  expect((await look(t, late.id)).status).toBe('unanswered')
   const waits = await ask(t, { when_closed: 'queue', timeout: 600, text: 'In time?' })
   await hear(t, 'I am back')
-  await t.soon('it is sent', async () => (await look(t, waits.id)).state === 'open')
+  await t.soon('it is sent', async () => (await look(t, waits.id)).status === 'open')
   expect(JSON.stringify(await t.sandbox.messages({ from: 'bot' }))).not.toContain('Late?')
   await hear(t, 'yes')
   expect((await look(t, waits.id)).choice).toBe('yes')
@@ -281,7 +281,7 @@ test('a question that left the outbox is open for its whole time, also if nobody
   t.clock.advance(10_000)
   const second = await ask(t, { text: 'Restart?' })
   await hear(t, 'yes')
-  expect([(await look(t, second.id)).state, (await look(t, first.id)).state]).toEqual(['open', 'open'])
+  expect([(await look(t, second.id)).status, (await look(t, first.id)).status]).toEqual(['open', 'open'])
 })
 
 test('a plain yes that allows a program something is the owner’s alone', async () => {
@@ -300,7 +300,7 @@ test('a plain yes that allows a program something is the owner’s alone', async
   const asked = await ask(t, { to: stranger, grants: true })
   await write('yes')
   await rest(t)
-  expect((await look(t, asked.id)).state).toBe('open')
+  expect((await look(t, asked.id)).status).toBe('open')
   await write(`${await codeIn(t, 'Deploy?')} 1`)
   await rest(t)
   expect((await look(t, asked.id)).choice).toBe('yes')
@@ -316,7 +316,7 @@ test('a guest has scanned the account, and is no owner', async () => {
   await hear(t, 'hello')
   const asked = await ask(t, { grants: true })
   await hear(t, 'yes')
-  expect((await look(t, asked.id)).state).toBe('open')
+  expect((await look(t, asked.id)).status).toBe('open')
   await hear(t, `${await codeIn(t, 'Deploy?')} 1`)
   expect((await look(t, asked.id)).choice).toBe('yes')
 })
@@ -347,7 +347,7 @@ test('a key sees its own questions', async () => {
   expect(await codeOf(t.gateway.asks.wait(asked.id, 0, call(by)))).toBe('not_found')
   expect(await codeOf(t.gateway.asks.cancel(asked.id, by))).toBe('not_found')
   const own = await ask(t, { text: 'Mine?' }, by)
-  expect((await t.gateway.asks.wait(own.id, 0, call(by))).state).toBe('open')
+  expect((await t.gateway.asks.wait(own.id, 0, call(by))).status).toBe('open')
 })
 
 /** What the bot said since, the newest last. */
@@ -457,7 +457,7 @@ describe('where nobody waits', () => {
     await t.sandbox.say('no', { to, from, quote: first!.message_id, how: 'full' })
     await t.soon('it counts', async () => (await look(t, asked.id)).choice === 'no')
     await rest(t)
-    expect((await look(t, other.id)).state).toBe('open')
+    expect((await look(t, other.id)).status).toBe('open')
     expect(await saidSince(t, 2)).toEqual([])
   })
 
@@ -473,7 +473,7 @@ describe('where nobody waits', () => {
     expect(others).toEqual([])
     expect(said).toContain('Deploy?')
     expect(said).not.toContain(code)
-    expect((await look(t, asked.id)).state).toBe('unanswered')
+    expect((await look(t, asked.id)).status).toBe('unanswered')
     expect(beside.lines.filter(line => line.includes('"error"'))).toEqual([])
   })
 

@@ -31,7 +31,7 @@ async function prepare(t: TestGateway, { backups, invitations, keys }: Store, fo
     await keys.revoke(id, ago(days))
   }
   await keys.add({ ...key, id: 'active', name: 'active' })
-  const invitation = { trusted: false, turns_per_day: 1, uses: 1, made_by: 'owner', created_at: ago(400) }
+  const invitation = { trusted: false, turns_per_day: 1, max_uses: 1, made_by: 'owner', created_at: ago(400) }
   for (const [id, days] of [
     ['left', 91],
     ['guest', 91],

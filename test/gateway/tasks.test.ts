@@ -18,9 +18,9 @@ test('a task that fails makes the health degraded, by its name alone, and the ot
   const metric = (name: string, task: string) =>
     Number(new RegExp(`^${name}\\{task="${task}"\\} (\\S+)$`, 'm').exec(metrics)?.[1])
   expect(metric('svc_task_failures_total', 'topics')).toBeGreaterThan(5)
-  expect(metric('svc_task_last_success_seconds', 'topics')).toBeGreaterThanOrEqual(10)
+  expect(metric('svc_task_last_success_age_seconds', 'topics')).toBeGreaterThanOrEqual(10)
   expect(metric('svc_task_failures_total', 'send_ends')).toBe(0)
-  expect(metric('svc_task_last_success_seconds', 'send_ends')).toBeLessThan(10)
+  expect(metric('svc_task_last_success_age_seconds', 'send_ends')).toBeLessThan(10)
   await changeIn(t.dir, 'ALTER TABLE topic_away RENAME TO topic')
   await t.until('it works again', async () => {
     t.clock.advance(1000)

@@ -148,16 +148,18 @@ test('turns are kept for the process of an agent, and shown to everybody', async
   await open!.settle(true)
   const other = await t.open({ store: true })
   const injected = await other.agents.inject('Anna', 'What is new?', { agent: 'home', fresh: true })
-  expect(injected).toMatchObject({ state: 'waiting', source: 'inject', user_id: anna, session: 'default' })
+  expect(injected).toMatchObject({ status: 'waiting', source: 'inject', user_id: anna, session: 'default' })
   expect(injected).not.toHaveProperty('prompt')
   expect(await work.listWork('home')).toEqual([key])
   expect((await work.claim(key))?.turns).toMatchObject([
     { id: turn.id },
     { id: injected.id, prompt: 'What is new?', isFresh: true },
   ])
-  await work.changeTurn(turn.id, { state: 'running', started_at: 1 })
-  expect(await other.agents.list()).toMatchObject([{ user_name: 'Anna', state: 'running', turns: 2 }])
-  expect(await other.agents.stop(turn.id)).toMatchObject({ state: 'running', stopping: true })
+  await work.changeTurn(turn.id, { status: 'running', started_at: 1 })
+  expect(await other.agents.conversations()).toMatchObject([
+    { user_name: 'Anna', status: 'running', turns: 2 },
+  ])
+  expect(await other.agents.stop(turn.id)).toMatchObject({ status: 'running', stopping: true })
   const question = await work.ask({
     ...{ turn: turn.id, text: 'May I?', code: 'K7QX', expires_at: t.clock.now() + 60_000 },
     options: [{ id: 'yes', name: 'Yes', kind: 'allow_once' }],
@@ -180,5 +182,7 @@ test('turns are kept for the process of an agent, and shown to everybody', async
   expect(audit).toContainEqual(['inject_agent_turn', expect.stringMatching(/^\d+ \S+ \S+@im\.wechat$/)])
   const nobody = other.agents.inject('nobody@im.wechat', 'x')
   expect(await failure(nobody)).toMatchObject({ code: 'not_found' })
-  expect(await failure(other.agents.list({ session: 'nope' }))).toMatchObject({ code: 'session_not_found' })
+  expect(await failure(other.agents.conversations({ session: 'nope' }))).toMatchObject({
+    code: 'session_not_found',
+  })
 })

@@ -71,7 +71,7 @@ export function requestOf(shape: RestShape, input: Input): { path: string; init:
     others.delete(key)
   }
   const given = Object.fromEntries(others)
-  const hasBody = !hasFileBody && (method === 'POST' || method === 'PUT')
+  const hasBody = !hasFileBody && method !== 'GET' && method !== 'DELETE'
   const query = new URLSearchParams(given as Record<string, string>)
   const sent = hasBody && (body === 'must' || others.size > 0) ? jsonBody(given) : { headers: {} }
   return {

@@ -181,7 +181,7 @@ test('what stands in the path stands nowhere else, and what is in no schema is r
     ['GET', '/media/a%b/0', undefined, 'message_id'],
     ['POST', '/webhooks/wh_1/replay', { from: 'x-1', id: 'wh_2' }, 'id'],
     ['POST', '/webhooks/wh_1/replay', { from: 'never' }, 'from'],
-    ['GET', '/webhooks/wh_1/log?id=wh_2', undefined, 'id'],
+    ['GET', '/webhooks/wh_1/deliveries?id=wh_2', undefined, 'id'],
     ['GET', '/outbox?sesion=a', undefined, 'sesion'],
     ['GET', '/events?last_event_id=x-1', undefined, 'last_event_id'],
     ['POST', '/media?file=x', 'x', 'file'],

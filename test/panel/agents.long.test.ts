@@ -35,7 +35,7 @@ async function begin(work: AgentWork, user: string, messages: number[] = []) {
     ...(source === 'inject' && { prompt: 'go' }),
   })
   await work.claim(key)
-  await work.changeTurn(id, { state: 'running', started_at: Date.now() })
+  await work.changeTurn(id, { status: 'running', started_at: Date.now() })
   return id
 }
 const ask = (work: AgentWork, turn: number, text: string, code: string) =>
@@ -73,12 +73,16 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await using work = await workOf(panel)
     const first = await begin(work, user, [message!.id])
     await work.changeTurn(first, {
-      state: 'answered',
+      status: 'answered',
       answer: { parts: [{ text: 'It is tidy.' }] },
       parts_sent: 1,
     })
     const broken = await begin(work, 'stranger@im.wechat')
-    await work.changeTurn(broken, { state: 'failed', error: `no such file: ${'x'.repeat(400)}`, ended_at: 1 })
+    await work.changeTurn(broken, {
+      status: 'failed',
+      error: `no such file: ${'x'.repeat(400)}`,
+      ended_at: 1,
+    })
     const turn = await begin(work, user)
     const key = { agent, session: 'default', user }
     const folder = '/home/anna/.svc/.agents/agent/0f3a9c1e77d24b50'
@@ -137,7 +141,7 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await hand.press(sheet.getByRole('button', { name: t('agents.stop') }))
     await sheet.getByText(t('agents.stopping'), { exact: true }).waitFor()
     expect((await work.getTurn(turn))?.stopping).toBe(true)
-    await work.changeTurn(turn, { state: 'stopped', error: 'a person stopped it', ended_at: Date.now() })
+    await work.changeTurn(turn, { status: 'stopped', error: 'a person stopped it', ended_at: Date.now() })
     await sheet.getByText(t('agents.turn_stopped'), { exact: true }).waitFor()
     await hand.escape()
     await sheet.waitFor({ state: 'detached' })

@@ -17,7 +17,7 @@ const groupsOf = (page: Page) => page.getByRole('rowheader').and(page.locator('[
 
 /** People join by an invitation. */
 async function invited({ gateway, sandbox, other, clock }: TestPanel, name: string, count: number) {
-  const { id } = await gateway.invitations.add(owner, { name, uses: count })
+  const { id } = await gateway.invitations.add(owner, { name, max_uses: count })
   for (let nth = 1; nth <= count; nth++) {
     const bot = sandbox.bot(await sandbox.addUser(name))
     const created_at = clock.now() + nth
@@ -94,7 +94,7 @@ describe.skipIf(!hasBrowser)('invitations', () => {
     await expectFit(page, 'the list')
     const [made] = await panel.gateway.invitations.list(owner)
     expect(made).toMatchObject({
-      ...{ name: 'shop', agent: 'home', uses: 30, inviter: 'Anna' },
+      ...{ name: 'shop', agent: 'home', max_uses: 30, inviter: 'Anna' },
       ...{ turns_per_day: 5, trusted: true },
     })
     // The browser logs the rejected name.

@@ -71,7 +71,7 @@ describe.skipIf(!hasBrowser)('topics', () => {
     await isForAll('the settings')
     await hand.press(button(t('topics.change')))
     await dialog.getByText('23:00-07:00 Asia/Shanghai').waitFor()
-    const changed = { quiet: '23:00-07:00', zone: 'Asia/Shanghai', signed: true }
+    const changed = { quiet: '23:00-07:00', time_zone: 'Asia/Shanghai', signed: true }
     expect(await topics.list(owner)).toMatchObject([{ ...changed, template: '{{ .title }}\n{{ .state }}' }])
     // What is not shown, and lines, stay as they are.
     await hand.press(button(t('topics.change')))
@@ -126,7 +126,7 @@ describe.skipIf(!hasBrowser)('topics', () => {
     await dialog.getByText(t('topics.quiet_own_about')).waitFor({ state: 'detached' })
     await dialog.getByText('21:30-06:00 Asia/Shanghai').waitFor()
     const peopleOf = async () => (await topics.list(owner))[0]!.people
-    expect((await peopleOf())[1]).toMatchObject({ quiet: '21:30-06:00', zone: 'Asia/Shanghai' })
+    expect((await peopleOf())[1]).toMatchObject({ quiet: '21:30-06:00', time_zone: 'Asia/Shanghai' })
     expect((await peopleOf())[0]).not.toHaveProperty('quiet')
     await hand.press(hours)
     for (const time of ['topics.quiet_from', 'topics.quiet_until'] as const)
@@ -134,7 +134,7 @@ describe.skipIf(!hasBrowser)('topics', () => {
     await hand.press(button(t('topics.change')))
     await dialog.last().getByText(t('topics.quiet_own_about')).waitFor({ state: 'detached' })
     await dialog.getByText('21:30-06:00 Asia/Shanghai').waitFor({ state: 'detached' })
-    expect((await peopleOf())[1]).not.toHaveProperty('zone')
+    expect((await peopleOf())[1]).not.toHaveProperty('time_zone')
     await hand.press(dialog.getByRole('button', { name: t('topics.leave'), exact: true }).last())
     await hand.press(page.getByRole('alertdialog').getByRole('button', { name: t('topics.leave') }))
     await dialog.getByText('dAd').first().waitFor({ state: 'detached' })

@@ -52,7 +52,7 @@ test('what happened is counted, what is now is looked up, and nothing names a us
   })
   expect(sampleIn(text, 'svc_messages_total{direction="received",kind="TEXT"}')).toBe(1)
   expect(sampleIn(text, 'svc_messages_total{direction="sent",kind="TEXT"}')).toBe(1)
-  expect(sampleIn(text, 'svc_deliveries_total{outcome="accepted"}')).toBe(1)
+  expect(sampleIn(text, 'svc_message_deliveries_total{outcome="accepted"}')).toBe(1)
   expect(sampleIn(text, 'svc_sends_total{outcome="accepted"}')).toBe(1)
   expect(sampleIn(text, 'svc_polls_total{outcome="messages"}')).toBe(1)
   expect(sampleIn(text, 'svc_session_connected{session="default"}')).toBe(1)

@@ -12,7 +12,7 @@ import { until } from '../support/until.ts'
 const withinMs = 60_000
 const newSecret = 'nGq7-Zt4VwXc91LmPrEbUyKoS23hDfJa'
 const [oldId = '', newId = ''] = [clusterSecret, newSecret].map(secret => createSealer(secret).keyId)
-const withBoth = { SVC_SECRET_KEY: clusterSecret, SVC_NEW_KEY: newSecret }
+const withBoth = { SVC_SECRET_KEY: clusterSecret, SVC_NEW_SECRET_KEY: newSecret }
 
 describe('svc secrets rotate', () => {
   test.skipIf(!isPostgresThere())(

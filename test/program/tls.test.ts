@@ -95,7 +95,7 @@ onOpenssl(
     for (const url of [service.url, panel, metrics])
       expect([url!.split(':')[0], await nameAt(url!)]).toEqual(['https', 'first.test'])
     expect((await fetch(panel!, { tls })).headers.get('content-type')).toContain('text/html')
-    expect(await (await fetch(metrics!, { tls })).text()).toMatch(/\nsvc_tls_expiry_seconds 2\d{6}/)
+    expect(await (await fetch(metrics!, { tls })).text()).toMatch(/\nsvc_tls_remaining_seconds 2\d{6}/)
 
     expect((await run(service, ['health'])).code).toBe(0)
     expect((await run(service, ['health', '--port', new URL(service.url).port])).code).toBe(0)

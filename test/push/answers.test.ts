@@ -65,20 +65,20 @@ it('the attempts at an event have the answers, what was sent, and the next try',
   })
   const event = await deliver(t, id, 'hello')
   const [failed] = await attemptsAt(t, id, event)
-  expect(failed).toMatchObject({ outcome: 'failed', status: 500, answer: 'database is locked: ***' })
-  expect(failed!.sent).toEqual(r.got[0]!.body)
+  expect(failed).toMatchObject({ outcome: 'failed', status: 500, response: 'database is locked: ***' })
+  expect(failed!.payload).toEqual(r.got[0]!.body)
   expect(failed!.next_try_at).toBeGreaterThan(failed!.at)
   r.answer = () => new Response('thanks')
   await t.gateway.webhooks.resume(owner, id)
   await t.soon('delivered', async () => (await attemptsAt(t, id, event)).length > 1)
   const [done, before] = await attemptsAt(t, id, event)
-  expect(done).toMatchObject({ outcome: 'done', answer: 'thanks', sent: failed!.sent! })
+  expect(done).toMatchObject({ outcome: 'done', response: 'thanks', payload: failed!.payload! })
   expect(done!.next_try_at).toBeUndefined()
-  const { sent: _, next_try_at: _next, ...rest } = failed!
+  const { payload: _, next_try_at: _next, ...rest } = failed!
   expect(before).toEqual(rest)
   // The list of all has neither.
   for (const one of await t.gateway.webhooks.listAttempts(owner, id))
-    expect([one.answer, one.sent, one.next_try_at]).toEqual([undefined, undefined, undefined])
+    expect([one.response, one.payload, one.next_try_at]).toEqual([undefined, undefined, undefined])
 })
 
 it('a test has its answer too, and no reply is read from an answer that is only kept', async t => {
@@ -87,10 +87,10 @@ it('a test has its answer too, and no reply is read from an answer that is only 
   await t.gateway.webhooks.sendTest(owner, id, new AbortController().signal)
   const [test] = await t.gateway.webhooks.listAttempts(owner, id)
   expect(await attemptsAt(t, id, test!.event)).toEqual([
-    { ...test!, answer: '{"reply":{"text":"not wanted"}}' },
+    { ...test!, response: '{"reply":{"text":"not wanted"}}' },
   ])
   const event = await deliver(t, id, 'hello')
-  expect((await attemptsAt(t, id, event))[0]).toMatchObject({ answer: '{"reply":{"text":"not wanted"}}' })
+  expect((await attemptsAt(t, id, event))[0]).toMatchObject({ response: '{"reply":{"text":"not wanted"}}' })
   expect((await t.gateway.outbox.list(owner)).length).toBe(0)
 })
 
@@ -100,7 +100,10 @@ it('who made an endpoint and the owner see its attempts, and nobody else does', 
   const { id } = await t.gateway.webhooks.add(maker, { url: r.url, ...received })
   const event = await deliver(t, id, 'hello')
   for (const by of [maker, owner])
-    expect((await attemptsAt(t, id, event, by))[0]).toMatchObject({ answer: 'hush', sent: { id: event } })
+    expect((await attemptsAt(t, id, event, by))[0]).toMatchObject({
+      response: 'hush',
+      payload: { id: event },
+    })
   expect(await failure(attemptsAt(t, id, event, other))).toMatchObject({ code: 'not_found' })
   const again = t.gateway.webhooks.replay(other, id, { event, only: true })
   expect(await failure(again)).toMatchObject({ code: 'not_found' })
@@ -124,7 +127,7 @@ it('one event is sent again alone, also while the endpoint is paused', async t =
   expect(tries).toEqual({ done: 2, failed: 1, gave_up: 0 })
   expect(r.got.map(one => one.id)).toEqual([first, second, first])
   expect(r.got[2]!.text).toBe(r.got[0]!.text)
-  expect((await attemptsAt(t, id, first)).map(one => one.answer)).toEqual(['no', undefined])
+  expect((await attemptsAt(t, id, first)).map(one => one.response)).toEqual(['no', undefined])
   // Nothing moved: resumed, it gets what is new.
   r.answer = () => 200
   await webhooks.resume(owner, id)

@@ -84,7 +84,7 @@ test.skipIf(!canRender)('the chart makes objects that Kubernetes knows, and runs
     'extraVolumeMounts[0].mountPath=/ca',
     'trustProxy={10.244.0.0/16,fd00::/8}',
     'nodes=5',
-    'secret.newKey=next',
+    'secret.newSecretKey=next',
   )
   expect(() => render(helm)).toThrow('image.tag')
   // The schema of the values refuses what would have no effect, and what the chart cannot use.

@@ -371,10 +371,10 @@ describe('the generated token', () => {
 
 test('while the secret key of a cluster changes, the derived token of either key is right, and one that was given stays alone', () => {
   const secretKey = 'K9wq2-hTzVbN71xPmRfAaYdL04sGeJcU'
-  const newKey = 'nGq7-Zt4VwXc91LmPrEbUyKoS23hDfJa'
-  const [derived = '', next = ''] = [secretKey, newKey].map(key => deriveSecret(key, 'api_token'))
+  const newSecretKey = 'nGq7-Zt4VwXc91LmPrEbUyKoS23hDfJa'
+  const [derived = '', next = ''] = [secretKey, newSecretKey].map(key => deriveSecret(key, 'api_token'))
   const kindOf = (token: string, given: string) => {
-    const directory = { basePath: '/data', secretKey, newKey, storeUrl: 'postgres://db/svc' }
+    const directory = { basePath: '/data', secretKey, newSecretKey, storeUrl: 'postgres://db/svc' }
     const guard = createGuard({ host: '0.0.0.0', token, keys, ...directory })
     const request = new Request('http://localhost/tools', { headers: { authorization: `Bearer ${given}` } })
     return (guard.identify(request, false) as { kind?: string }).kind

@@ -49,7 +49,7 @@ const ends = (page: Page) =>
 describe.if(hasBrowser)('the page of an invitation', () => {
   test('leads a person to the end, in both languages; a hostile name is text', async () => {
     const inviter = '<img src=x onerror=alert(1)>'
-    await using w = await open({ uses: 2, inviter })
+    await using w = await open({ max_uses: 2, inviter })
     for (const locale of ['en-GB', 'zh-CN']) {
       const page = await w.visit({ locale })
       expect(await page.getAttribute('html', 'lang')).toBe(locale.slice(0, 2))

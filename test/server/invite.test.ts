@@ -190,7 +190,7 @@ describe('the page of an invitation', () => {
     await using w = await open()
     await using beside = await w.t.beside()
     await using second = await restOf(beside.gateway)
-    const invitation = await w.invite({ name: 'shop', uses: 3 })
+    const invitation = await w.invite({ name: 'shop', max_uses: 3 })
     const visitors = Array.from(
       { length: 16 },
       (_, nth) => new Visitor(nth % 2 ? w.rest : second, invitation),
@@ -216,7 +216,7 @@ describe('the page of an invitation', () => {
     await using w = await open()
     await using beside = await w.t.beside()
     const [here, there] = [w.t, beside].map(({ gateway }) => gateway.logins as Logins)
-    const { id: invitation } = await w.invite({ name: 'shop', uses: 2 })
+    const { id: invitation } = await w.invite({ name: 'shop', max_uses: 2 })
     const account = { name: 'shop', number: 1, countLeft: async () => 2 }
     const mum = { invitation, browser: 'mum' }
     let shown: LoginFlow | undefined
@@ -253,7 +253,7 @@ describe('the page of an invitation', () => {
   test('a person who is known, the owner too, gets the account back as what the person was', async () => {
     await using w = await open({ sessions: ['default'] })
     const { user_id: me } = w.t.bots.get('default')!
-    const invitation = await w.invite({ name: 'shop', uses: 2 })
+    const invitation = await w.invite({ name: 'shop', max_uses: 2 })
     const mine = new Visitor(w.rest, invitation)
     await w.scan(await mine.ask('join'), me)
     // WeChat says so, as the token of the account is among those that it got.
@@ -280,7 +280,7 @@ describe('the page of an invitation', () => {
 
   test('a code that nobody waits for is not renewed; else it is, three times, and then the button is back', async () => {
     await using w = await open()
-    const invitation = await w.invite({ uses: 2 })
+    const invitation = await w.invite({ max_uses: 2 })
     const [left, stays] = [new Visitor(w.rest, invitation), new Visitor(w.rest, invitation)]
     await left.ask('join')
     await stays.ask('join')
@@ -355,7 +355,7 @@ describe('the page of an invitation', () => {
       allowHosts: ['svc.example'],
       token: 'a token of some length, for a proxy',
     })
-    const mum = new Visitor(below, await w.invite({ uses: 2 }))
+    const mum = new Visitor(below, await w.invite({ max_uses: 2 }))
     const host = { host: 'svc.example', 'x-forwarded-prefix': '/bots', 'x-forwarded-for': '192.0.2.7' }
     const [plain] = (await mum.post('join', {}, host)).headers.getSetCookie()
     expect(plain).toMatch(/^svc_invite_\w{12}=.*; Path=\/bots\/invite; /)
@@ -406,8 +406,8 @@ describe('invitations by keys', () => {
     await using w = await open({ sessions: ['default'] })
     const { gateway } = w.t
     const add = (input: object) => gateway.keys.add({ name: 'k', ...input } as never, owner)
-    expect(await codeOf(add({ can: ['invites'], sessions: ['default'] }))).toBe('invalid_arguments')
-    const { key, id } = await add({ can: ['invites'] })
+    expect(await codeOf(add({ can: ['invitations'], sessions: ['default'] }))).toBe('invalid_arguments')
+    const { key, id } = await add({ can: ['invitations'] })
     const by = (await gateway.keys.authenticate(key))!
     const own = await gateway.invitations.add(by, { name: 'own' })
     expect(own).toMatchObject({ inviter: 'k', made_by: `key:${id}` })

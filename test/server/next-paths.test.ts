@@ -28,7 +28,7 @@ const errors = [
 async function namedBut(door: Door, url: string): Promise<{ named: string[]; absent: string[] }> {
   const { paths } = await (await fetch(`${url}/openapi.json`)).json()
   const advice = errors.map(error => adviceOf(error, plainWordingOf(door))).join(' ')
-  const named = [...advice.matchAll(/\b(GET|POST|PUT|DELETE) (\/[\w/{}]+)/g)]
+  const named = [...advice.matchAll(/\b(GET|POST|PUT|PATCH|DELETE) (\/[\w/{}]+)/g)]
   const absent = named.filter(([, method, path]) => !paths[path!]?.[method!.toLowerCase()])
   const linked = [...advice.matchAll(/(?<!(?:GET|POST|PUT|DELETE) )(?<=^|\s)\/\w+/g)].map(([path]) => path)
   for (const path of new Set(linked)) expect([path, (await fetch(url + path)).status]).toEqual([path, 200])

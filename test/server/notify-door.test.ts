@@ -479,8 +479,8 @@ test('a key that may not send gives no topic a secret, by which it would reach p
     statuses.push([
       await call('POST', '/topics', { name: `${name}-2`, to: [to], secret }),
       await call('POST', '/topics', { name, to: [to] }),
-      await call('PUT', `/topics/${name}`, { secret }),
-      await call('PUT', `/topics/${name}`, { secret: '' }),
+      await call('PATCH', `/topics/${name}`, { secret }),
+      await call('PATCH', `/topics/${name}`, { secret: '' }),
     ])
   }
   expect(statuses).toEqual([

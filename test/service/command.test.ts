@@ -273,7 +273,7 @@ test.skipIf(!onLinux)(
       '--token-file',
       '--store-url-file',
       '--secret-key-file',
-      '--new-key-file',
+      '--new-secret-key-file',
       '--tls-cert',
       '--tls-key',
     ]

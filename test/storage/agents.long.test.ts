@@ -30,17 +30,17 @@ const body = `
       if (!claimed) continue
       for (const turn of claimed.turns) {
         const now = Date.now()
-        if (turn.state === 'running') {
-          if (await agents.changeTurn(turn.id, { state: 'interrupted', ended_at: now })) say('interrupted ' + turn.id)
+        if (turn.status === 'running') {
+          if (await agents.changeTurn(turn.id, { status: 'interrupted', ended_at: now })) say('interrupted ' + turn.id)
           continue
         }
-        if (turn.state === 'waiting') {
-          if (!(await agents.changeTurn(turn.id, { state: 'running', started_at: now }))) continue
+        if (turn.status === 'waiting') {
+          if (!(await agents.changeTurn(turn.id, { status: 'running', started_at: now }))) continue
           say('running ' + turn.id)
           await new Promise(resolve => setTimeout(resolve, 5))
-          await agents.changeTurn(turn.id, { state: 'answering', answer: { parts: [{ text: 'a' }] } })
+          await agents.changeTurn(turn.id, { status: 'answering', answer: { parts: [{ text: 'a' }] } })
         }
-        if (await agents.changeTurn(turn.id, { state: 'answered', parts_sent: 1, ended_at: now })) say('answered ' + turn.id)
+        if (await agents.changeTurn(turn.id, { status: 'answered', parts_sent: 1, ended_at: now })) say('answered ' + turn.id)
       }
       await agents.release(key)
     }
@@ -85,7 +85,7 @@ onEachShared((newPlace, share) => {
     }
     const list = () => storage.store.agents.listTurns({ limit: 10_000 })
     const isOver = async () =>
-      (await list()).every(({ state }) => state === 'answered' || state === 'interrupted')
+      (await list()).every(({ status }) => status === 'answered' || status === 'interrupted')
     for (let tries = 0; tries < 600 && !(await isOver()); tries++) await Bun.sleep(100)
     for (const kill of running) await kill()
     const turns = await list()
@@ -97,7 +97,7 @@ onEachShared((newPlace, share) => {
     expect(begun.length).toBe(new Set(begun).size)
     const ended = said.filter(line => /^(answered|interrupted)/.test(line)).map(line => line.split(' ')[1])
     expect(ended.length).toBe(new Set(ended).size)
-    const states = Map.groupBy(turns, ({ state }) => state)
+    const states = Map.groupBy(turns, ({ status }) => status)
     const count = (state: 'answered' | 'interrupted') => states.get(state)?.length ?? 0
     console.log(`${turns.length} turns: ${count('answered')} answered, ${count('interrupted')} interrupted`)
     expect(count('answered')).toBeGreaterThan(rounds / 4)

@@ -68,7 +68,7 @@ onEach((it, open) => {
       await agents.joinTurns(ids)
       expect((await agents.listTurns({ limit: 9 })).map(({ id }) => id)).toEqual([...ids].reverse())
       expect(await listed()).toHaveLength(5)
-      await agents.changeTurn(running.id, { state: 'running' })
+      await agents.changeTurn(running.id, { status: 'running' })
       await agents.stopTurn(stopped.id)
       await agents.joinTurns(ids)
       await agents.joinTurns(ids)
@@ -89,7 +89,7 @@ onEach((it, open) => {
       const id = turn.id
       const stored = {
         ...{ id, agent: 'home', session: 's', user_id: 'u' },
-        state: 'waiting',
+        status: 'waiting',
         isFresh: false,
       }
       expect(turn).toMatchObject({
@@ -157,22 +157,22 @@ onEach((it, open) => {
     it('only the process that has the conversation changes them', async t => {
       const { agents } = t.store
       const { id } = await addTurn(t)
-      expect(await agents.changeTurn(id, { state: 'running' })).toBe(false)
+      expect(await agents.changeTurn(id, { status: 'running' })).toBe(false)
       await agents.claim(key())
       await using other = await t.second()
-      expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(false)
+      expect(await other.store.agents.changeTurn(id, { status: 'running' })).toBe(false)
       expect(await other.store.agents.saveState(key(), { folder: '/tmp' })).toBe(false)
-      expect(await agents.changeTurn(id, { state: 'running', started_at: 7 })).toBe(true)
+      expect(await agents.changeTurn(id, { status: 'running', started_at: 7 })).toBe(true)
       const file = { path: '/f/a.png', folder: '/f', kind: 'image', name: 'a.png' } as const
       const answer = { parts: [{ text: 'Hi' }, file] }
-      expect(await agents.changeTurn(id, { state: 'answering', answer })).toBe(true)
+      expect(await agents.changeTurn(id, { status: 'answering', answer })).toBe(true)
       expect(await agents.changeTurn(id, { parts_sent: 1 })).toBe(true)
-      const answering = { state: 'answering', started_at: 7, parts: 2, parts_sent: 1, answer }
+      const answering = { status: 'answering', started_at: 7, parts: 2, parts_sent: 1, answer }
       expect(await other.store.agents.getTurn(id)).toMatchObject(answering)
-      await agents.changeTurn(id, { state: 'failed', error: 'why', ended_at: 9 })
+      await agents.changeTurn(id, { status: 'failed', error: 'why', ended_at: 9 })
       expect(await agents.getTurn(id)).toMatchObject({
         ...answering,
-        state: 'failed',
+        status: 'failed',
         error: 'why',
         ended_at: 9,
       })
@@ -183,9 +183,9 @@ onEach((it, open) => {
       const ids = [await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
       await agents.claim(key())
       expect(await agents.findMore(key())).toBeUndefined()
-      for (const id of ids.slice(0, 2)) await agents.changeTurn(id, { state: 'more', ended_at: 1 })
+      for (const id of ids.slice(0, 2)) await agents.changeTurn(id, { status: 'more', ended_at: 1 })
       expect((await agents.findMore(key()))?.id).toBe(ids[1])
-      await agents.changeTurn(ids[1]!, { state: 'answered' })
+      await agents.changeTurn(ids[1]!, { status: 'answered' })
       expect((await agents.findMore(key()))?.id).toBe(ids[0])
       expect(await agents.findMore(key({ user: 'v' }))).toBeUndefined()
     })
@@ -195,7 +195,7 @@ onEach((it, open) => {
       const ids = [await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
       await agents.claim(key())
       for (const [nth, id] of ids.slice(0, 2).entries())
-        await agents.changeTurn(id, { state: 'answered', started_at: 10 + nth })
+        await agents.changeTurn(id, { status: 'answered', started_at: 10 + nth })
       expect(await agents.countTurns('home', 10)).toBe(2)
       expect(await agents.countTurns('home', 11)).toBe(1)
       expect(await agents.countTurns('work', 0)).toBe(0)
@@ -207,11 +207,11 @@ onEach((it, open) => {
       await using other = await t.second()
       const [first, second] = [await addTurn(t), await addTurn(t)]
       expect(await other.store.agents.stopTurn(first.id)).toBe(true)
-      expect(await agents.getTurn(first.id)).toMatchObject({ state: 'stopped', ended_at: t.clock.at })
+      expect(await agents.getTurn(first.id)).toMatchObject({ status: 'stopped', ended_at: t.clock.at })
       expect((await agents.claim(key()))!.turns.map(({ id }) => id)).toEqual([second.id])
       expect(await other.store.agents.stopTurn(second.id)).toBe(true)
-      expect(await agents.getTurn(second.id)).toMatchObject({ state: 'waiting', stopping: true })
-      await agents.changeTurn(second.id, { state: 'stopped', ended_at: 5 })
+      expect(await agents.getTurn(second.id)).toMatchObject({ status: 'waiting', stopping: true })
+      await agents.changeTurn(second.id, { status: 'stopped', ended_at: 5 })
       expect(await agents.getTurn(second.id)).not.toHaveProperty('stopping')
       for (const id of [first.id, second.id, 99]) expect(await agents.stopTurn(id)).toBe(false)
     })
@@ -221,11 +221,11 @@ onEach((it, open) => {
       const ids = [await addTurn(t), await addTurn(t), await addTurn(t), await addTurn(t)].map(({ id }) => id)
       await agents.claim(key())
       const [old, more, open, young] = ids as [number, number, number, number]
-      for (const id of ids) await agents.changeTurn(id, { state: 'running', started_at: 1 })
+      for (const id of ids) await agents.changeTurn(id, { status: 'running', started_at: 1 })
       const question = await ask(t, old)
-      await agents.changeTurn(old, { state: 'answered', ended_at: 10 })
-      await agents.changeTurn(more, { state: 'more', ended_at: 10 })
-      await agents.changeTurn(young, { state: 'failed', ended_at: 20 })
+      await agents.changeTurn(old, { status: 'answered', ended_at: 10 })
+      await agents.changeTurn(more, { status: 'more', ended_at: 10 })
+      await agents.changeTurn(young, { status: 'failed', ended_at: 20 })
       expect(await removeTurns(t, 20)).toBe(false)
       expect((await agents.listTurns({ limit: 9 })).map(({ id }) => id)).toEqual([young, open])
       expect(await agents.getQuestion(question)).toBeUndefined()
@@ -243,7 +243,7 @@ onEach((it, open) => {
       // One after the other: turns of one conversation that come together make each other begin again.
       while (all.length < 350) all.push(await inject(t.store))
       await agents.claim(key())
-      await Promise.all(all.map(({ id }) => agents.changeTurn(id, { state: 'answered', ended_at: 1 })))
+      await Promise.all(all.map(({ id }) => agents.changeTurn(id, { status: 'answered', ended_at: 1 })))
       expect(await removeTurns(t, 2)).toBe(true)
       expect((await agents.listTurns({ limit: 1000 })).length).toBe(50)
       while (await removeTurns(t, 2));
@@ -264,7 +264,7 @@ onEach((it, open) => {
       expect(await agents.listWork('work')).toEqual([])
       const state = { agent_session: 'abc', folder: '/tmp/x' }
       expect(await agents.saveState(key(), state)).toBe(true)
-      await agents.changeTurn(turns[0]!.id, { state: 'answered', ended_at: 1 })
+      await agents.changeTurn(turns[0]!.id, { status: 'answered', ended_at: 1 })
       await agents.release(key())
       expect(await other.store.agents.claim(key())).toEqual({ turns: [turns[1]!], state })
       expect(await agents.claim(key())).toBeUndefined()
@@ -285,12 +285,12 @@ onEach((it, open) => {
       t.clock.at += 10_001
       expect(await other.store.agents.listWork('home')).toEqual([key()])
       expect(await other.store.agents.claim(key())).toBeDefined()
-      expect(await agents.changeTurn(id, { state: 'answered' })).toBe(false)
+      expect(await agents.changeTurn(id, { status: 'answered' })).toBe(false)
       expect(await agents.saveState(key(), { folder: '/tmp' })).toBe(false)
       await agents.renew()
       await agents.release(key())
       expect(await agents.claim(key())).toBeUndefined()
-      expect(await other.store.agents.changeTurn(id, { state: 'running' })).toBe(true)
+      expect(await other.store.agents.changeTurn(id, { status: 'running' })).toBe(true)
     })
 
     it('what waits for an agent is listed, with what another agent has read that answers there', async t => {
@@ -321,7 +321,7 @@ onEach((it, open) => {
       } as const
       const { id } = await agents.addTurn(stranger)
       await agents.claim(key({ agent: 'work', user: 'o' }))
-      expect(await agents.changeTurn(id, { state: 'failed' })).toBe(true)
+      expect(await agents.changeTurn(id, { status: 'failed' })).toBe(true)
       // It may come again: the other agent has not finished it.
       expect((await agents.listMissed('home')).some(({ isHandled }) => isHandled)).toBe(false)
       await consumers.ack(lease)
@@ -390,14 +390,14 @@ onEach((it, open) => {
         ['u', 'waiting', false],
       ])
       await agents.claim(key())
-      await agents.changeTurn(first.id, { state: 'running' })
+      await agents.changeTurn(first.id, { status: 'running' })
       t.clock.at += 1
       const last = await addTurn(t)
       expect((await list())[0]).toEqual(['u', 'running', false])
       await ask(t, first.id)
       expect((await list())[0]).toEqual(['u', 'running', true])
       for (const { id } of [first, last])
-        await agents.changeTurn(id, { state: 'failed', error: `e${id}`, ended_at: 1 })
+        await agents.changeTurn(id, { status: 'failed', error: `e${id}`, ended_at: 1 })
       expect((await list())[0]).toEqual(['u', undefined, false])
       await agents.saveState(key(), { agent_session: 'a', folder: '/f' })
       await names.set('s', 'u', 'Anna')
@@ -467,7 +467,7 @@ onEach((it, open) => {
       const { agents } = t.store
       const { id } = await addTurn(t)
       await agents.claim(key())
-      await agents.changeTurn(id, { state: 'running' })
+      await agents.changeTurn(id, { status: 'running' })
       await rename(t, 's', 'shop')
       const shop = key({ session: 'shop' })
       const next = await addTurn(t, { session: 'shop' })
@@ -475,7 +475,7 @@ onEach((it, open) => {
       await agents.release(shop)
       expect((await agents.claim(key()))?.turns).toMatchObject([{ id }, { id: next.id, session: 'shop' }])
       for (const one of [key(), shop]) expect(await agents.saveState(one, { agent_session: 'a' })).toBe(true)
-      expect(await agents.changeTurn(id, { state: 'answered', ended_at: 1 })).toBe(true)
+      expect(await agents.changeTurn(id, { status: 'answered', ended_at: 1 })).toBe(true)
       expect(await agents.claim(shop)).toBeUndefined()
       await agents.release(key())
       expect(await agents.claim(shop)).toMatchObject({
@@ -517,7 +517,7 @@ onEach((it, open) => {
     async function running(t: Opened, more: Partial<NewTurn> = {}) {
       const turn = await addTurn(t, more)
       await t.store.agents.claim(key(more))
-      await t.store.agents.changeTurn(turn.id, { state: 'running', started_at: 1 })
+      await t.store.agents.changeTurn(turn.id, { status: 'running', started_at: 1 })
       return turn
     }
 
@@ -564,10 +564,10 @@ onEach((it, open) => {
       const id = await ask(t, turn.id)
       await agents.changeTurn(turn.id, { parts_sent: 0 })
       expect(await openQuestions(t)).toEqual([id])
-      await agents.changeTurn(turn.id, { state: 'running' })
+      await agents.changeTurn(turn.id, { status: 'running' })
       expect(await openQuestions(t)).toEqual([])
       const next = await ask(t, turn.id)
-      await agents.changeTurn(turn.id, { state: 'stopped', ended_at: 1 })
+      await agents.changeTurn(turn.id, { status: 'stopped', ended_at: 1 })
       for (const one of [id, next]) expect(await agents.answer(one, 'yes', 'owner')).toBe(false)
     })
 
@@ -602,7 +602,7 @@ onEach((it, open) => {
       const turn = await running(t)
       const draft = { text: '', options: [], code: 'K7QX', expires_at: t.clock.now() + dayMs }
       const id = await agents.ask({ ...draft, turn: turn.id, drafts: [3, 4] })
-      await agents.changeTurn(turn.id, { state: 'answered', ended_at: 1 })
+      await agents.changeTurn(turn.id, { status: 'answered', ended_at: 1 })
       expect(await agents.listDrafts()).toMatchObject([{ id, turn: turn.id, code: 'K7QX', drafts: [3, 4] }])
       expect(await agents.listQuestions()).toEqual([])
       expect(await agents.listConversations({ limit: 1 })).toMatchObject([{ isAsking: false }])
@@ -625,7 +625,7 @@ onEachShared(newPlace => {
     const { id } = await addTurn(t)
     const own = JSON.stringify(key())
     const body = `const claimed = await store.agents.claim(${own})
-      if (claimed) await store.agents.changeTurn(${id}, { state: 'running', started_at: Date.now() })
+      if (claimed) await store.agents.changeTurn(${id}, { status: 'running', started_at: Date.now() })
       if (claimed) await store.agents.claimAgent('home')
       console.log(claimed !== undefined)
       await hold()`
@@ -640,13 +640,13 @@ onEachShared(newPlace => {
     expect(await t.store.agents.claim(key())).toBeUndefined()
     expect(await t.store.agents.claimAgent('home')).toBe(false)
     expect(await t.store.agents.listRunning()).toEqual(['home'])
-    expect(await t.store.agents.changeTurn(id, { state: 'answered' })).toBe(false)
+    expect(await t.store.agents.changeTurn(id, { status: 'answered' })).toBe(false)
     const { child } = others.find(({ has }) => has)!
     child.kill('SIGKILL')
     await child.exited
     await until('its claims are free', 10_000, async () => (await t.store.agents.listWork('home')).length > 0)
     expect(await t.store.agents.listWork('home')).toEqual([key()])
-    expect(await t.store.agents.claim(key())).toMatchObject({ turns: [{ id, state: 'running' }] })
+    expect(await t.store.agents.claim(key())).toMatchObject({ turns: [{ id, status: 'running' }] })
     expect(await t.store.agents.claimAgent('home')).toBe(true)
   })
 
@@ -657,7 +657,7 @@ onEachShared(newPlace => {
     const turn = await addTurn(t)
     const child = place.start(`const { agents } = store
       await agents.claim(${JSON.stringify(key())})
-      await agents.changeTurn(${turn.id}, { state: 'running', started_at: 5 })
+      await agents.changeTurn(${turn.id}, { status: 'running', started_at: 5 })
       await agents.saveState(${JSON.stringify(key())}, { agent_session: 'a' })
       const question = { turn: ${turn.id}, text: 'May I?', code: 'K7QX', expires_at: Date.now() + 60000 }
       await agents.ask({ ...question, options: ${JSON.stringify(options)} })
@@ -671,9 +671,9 @@ onEachShared(newPlace => {
     const claimed = await until('its claim is free', 10_000, () => agents.claim(key()))
     expect(claimed).toMatchObject({
       state: { agent_session: 'a' },
-      turns: [{ state: 'running', started_at: 5 }],
+      turns: [{ status: 'running', started_at: 5 }],
     })
-    await agents.changeTurn(turn.id, { state: 'interrupted', ended_at: 6 })
+    await agents.changeTurn(turn.id, { status: 'interrupted', ended_at: 6 })
     expect(await openQuestions(t)).toEqual([])
   })
 
@@ -699,7 +699,7 @@ onEachShared(newPlace => {
     expect(ids.size).toBe(1)
     const turn = Number([...ids][0])
     await t.store.agents.claim(key())
-    await t.store.agents.changeTurn(turn, { state: 'running' })
+    await t.store.agents.changeTurn(turn, { status: 'running' })
     const expires_at = Date.now() + dayMs
     const question = await t.store.agents.ask({ turn, text: 'May I?', options, code: 'K7QX', expires_at })
     for (const { child } of others) {

@@ -115,7 +115,7 @@ onEach(it => {
     )
     if (drafted.state !== 'new') throw new Error(drafted.state)
     const ids = drafted.entry.parts.map(part => part.message!)
-    const decision = { messages: ids.join(','), draft_by: 'key:k1', changed: 'text' as const }
+    const decision = { messages: ids, draft_by: 'key:k1', changed: 'text' as const }
     await audit.add({
       ...line,
       operation: 'approve_outbox',
@@ -127,7 +127,7 @@ onEach(it => {
       const lines = await audit.list({ message: id, limit: 10 })
       expect(lines).toMatchObject([
         { operation: 'approve_outbox', principal: 'owner', ...decision },
-        { operation: 'send', principal: 'key:k1', messages: String(id) },
+        { operation: 'send', principal: 'key:k1', messages: [id] },
       ])
     }
     expect(await audit.list({ message: Number(`${ids[1]}0`), limit: 10 })).toEqual([])
@@ -200,7 +200,7 @@ onEach(it => {
     const [first] = await all(t.store)
     expect(first).toEqual({
       ...{ id: first!.id, at: first!.at, principal: 'owner', operation: 'send' },
-      ...{ subject: 's u', outcome: 'sending', messages: String(begun.row) },
+      ...{ subject: 's u', outcome: 'sending', messages: [begun.row] },
     })
     await outbox.settle(begun, { status: 'accepted', message_id: '7', spent: true })
     const queued = await outbox.enqueue(entryOf('key:k1', [waiting('a')], { origin: 'r-1 10.0.0.1' }), open)

@@ -16,7 +16,7 @@ const invitation = (id: string, more: Partial<NewInvitation> = {}): NewInvitatio
     hash: `hash of ${id}`,
     trusted: false,
     turns_per_day: 20,
-    uses: 1,
+    max_uses: 1,
     made_by: 'owner',
   },
   ...{ created_at: 5, expires_at: Number.MAX_SAFE_INTEGER, ...more },
@@ -45,7 +45,7 @@ const used = async (t: Opened, id: string) => (await t.store.invitations.get(id)
 onEach(it => {
   it('is found by its id and by the hash of its secret, and lists in order', async t => {
     const { invitations } = t.store
-    const one = invitation('one', { agent: 'home', trusted: true, inviter: 'Anna', uses: 3 })
+    const one = invitation('one', { agent: 'home', trusted: true, inviter: 'Anna', max_uses: 3 })
     await invitations.add(one)
     await invitations.add(invitation('two', { created_at: 6 }))
     expect(await invitations.get('one')).toEqual({ ...one, used: 0 })
@@ -56,7 +56,7 @@ onEach(it => {
 
   it('each person who joins gets the topic of the invitation', async t => {
     await t.store.invitations.add(invitation('one', { name: 'mum', topic: 'home' }))
-    await t.store.invitations.add(invitation('many', { name: 'shop', topic: 'shop', uses: 9 }))
+    await t.store.invitations.add(invitation('many', { name: 'shop', topic: 'shop', max_uses: 9 }))
     await join(t, 'one', 'mum', bot('u1'))
     await join(t, 'many', 'shop-1', bot('u2'))
     await join(t, 'many', 'shop-2', bot('u3'))
@@ -73,7 +73,7 @@ onEach(it => {
   it('a person who joins by the name of a topic that there is becomes one of its people', async t => {
     const { invitations, topics } = t.store
     await invitations.add(invitation('one', { name: 'mum', topic: 'home' }))
-    await invitations.add(invitation('many', { name: 'kid', topic: 'home', uses: 5 }))
+    await invitations.add(invitation('many', { name: 'kid', topic: 'home', max_uses: 5 }))
     await join(t, 'one', 'mum', bot('u1'))
     await join(t, 'many', 'kid-1', bot('u2'))
     await join(t, 'many', 'kid-2', bot('u3'))
@@ -84,7 +84,7 @@ onEach(it => {
       ['kid-1', 'u2'],
       ['kid-2', 'u3'],
     ])
-    expect(await failure(invitations.add(invitation('all', { topic: 'home', uses: 18 })))).toMatchObject({
+    expect(await failure(invitations.add(invitation('all', { topic: 'home', max_uses: 18 })))).toMatchObject({
       code: 'invalid_arguments',
     })
     await topics.leave({ session: 'kid-1' })
@@ -136,8 +136,8 @@ onEach(it => {
 
   it('a person who is known gets the account back, as what the person was, and counts no use', async t => {
     await t.storage.state.sessions.save('default', bot('owner'))
-    await t.store.invitations.add(invitation('shop', { uses: 2 }))
-    await t.store.invitations.add(invitation('other', { uses: 2 }))
+    await t.store.invitations.add(invitation('shop', { max_uses: 2 }))
+    await t.store.invitations.add(invitation('other', { max_uses: 2 }))
     const back = await join(t, 'shop', 'shop-9', bot('owner', 'new:1'))
     expect(back?.joined).toEqual({ outcome: 'back', session: 'default' })
     await join(t, 'shop', 'shop-1', bot('u1'))
@@ -169,7 +169,7 @@ onEach(it => {
   })
 
   it('logins that end at the same time take no more uses than there are, and one person takes one', async t => {
-    await t.store.invitations.add(invitation('few', { uses: 2 }))
+    await t.store.invitations.add(invitation('few', { max_uses: 2 }))
     const logins = []
     for (const nth of [1, 2, 3, 4]) logins.push(await confirmed(t, 'few', `few-${nth}`))
     const now = t.clock.now()
@@ -177,7 +177,7 @@ onEach(it => {
     const outcomes = (await Promise.all(ends)).map(one => one?.joined?.outcome)
     expect(outcomes.sort()).toEqual(['joined', 'joined', 'over', 'over'])
     expect(await used(t, 'few')).toBe(2)
-    await t.store.invitations.add(invitation('twice', { uses: 3 }))
+    await t.store.invitations.add(invitation('twice', { max_uses: 3 }))
     const same = [await confirmed(t, 'twice', 'twice-1'), await confirmed(t, 'twice', 'twice-2')]
     const twice = same.map((login, nth) =>
       t.storage.state.logins.finish(login, bot('one', `one:${nth}`), now),
@@ -189,7 +189,7 @@ onEach(it => {
   })
 
   it('the same login counts once, as after a crash of the process that stored it', async t => {
-    await t.store.invitations.add(invitation('mum', { uses: 2 }))
+    await t.store.invitations.add(invitation('mum', { max_uses: 2 }))
     const login = await confirmed(t, 'mum', 'mum-1')
     expect((await t.storage.state.logins.finish(login, bot('u1'), 1))?.joined?.outcome).toBe('joined')
     expect(await t.storage.state.logins.finish(login, bot('u1'), 1)).toBeUndefined()
@@ -221,7 +221,7 @@ onEach(it => {
     const { invitations } = t.store
     const at = t.clock.now()
     for (const id of ['left', 'stays', 'unused', 'young', 'active'])
-      await invitations.add(invitation(id, { uses: 2 }))
+      await invitations.add(invitation(id, { max_uses: 2 }))
     for (const id of ['left', 'stays']) await join(t, id, `${id}-1`, bot(id))
     for (const id of ['left', 'stays', 'unused']) await invitations.revoke(id, at - 2)
     await invitations.revoke('young', at)

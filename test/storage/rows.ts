@@ -12,8 +12,8 @@ export const session = (key: number, name: string, unused_since: number, isPostg
   ...{ key, name, unused_since },
   ...(isPostgres && { name_key: name }),
 })
-export const turn = (id: number, state: string, ended_at: number) => ({
-  ...{ id, conversation: 1, state, source: 'message', messages: '[]', created_at: ended_at, ended_at },
+export const turn = (id: number, status: string, ended_at: number) => ({
+  ...{ id, conversation: 1, status, source: 'message', messages: '[]', created_at: ended_at, ended_at },
 })
 export const question = (id: number, expires_at: number) => ({
   ...{ id, text: '', options: '[]', code: 'K', asked_at: expires_at, expires_at },
@@ -57,6 +57,6 @@ export const key = (id: string, revoked_at: number, revision: number) => ({
   },
 })
 export const invitation = (id: string, expires_at: number) => ({
-  ...{ id, name: id, hash: id, trusted: 0, turns_per_day: 1, uses: 1, made_by: 'owner', created_at: 1 },
+  ...{ id, name: id, hash: id, trusted: 0, turns_per_day: 1, max_uses: 1, made_by: 'owner', created_at: 1 },
   expires_at,
 })

@@ -68,7 +68,7 @@ onEach(
       const { topics } = t.store
       const one = topic('home', {
         quiet: '23:00-07:00',
-        zone: 'Asia/Shanghai',
+        time_zone: 'Asia/Shanghai',
         secret: 'for signatures',
         template: '{{ .a }}',
         priorities: { critical: 'max' },
@@ -122,7 +122,7 @@ onEach(
       const [before, after] = [-1, 2].map(
         hours => `${String((now.getUTCHours() + hours + 24) % 24).padStart(2, '0')}:00`,
       )
-      const quiet = { quiet: `${before}-${after}`, zone: 'UTC' }
+      const quiet = { quiet: `${before}-${after}`, time_zone: 'UTC' }
       await topics.change('home', topic('home', { ...quiet, paused_until: now.getTime() + 60_000 }))
       expect(await fates()).toMatchObject(Array(2).fill(['quiet', expect.any(Number)]))
       await topics.change('home', topic('home', { ...quiet, paused_until: now.getTime() + 3 * hourMs }))
@@ -327,14 +327,18 @@ onEach(
       await topics.add(topic('home', { quiet: '23:00-07:00' }))
       await say(topics, [disk()])
       await topics.join('home', [dad, person])
-      await topics.changeOwn('home', dad.user_id, { quiet: '20:00-06:00', zone: 'Asia/Shanghai', answers: 2 })
+      await topics.changeOwn('home', dad.user_id, {
+        quiet: '20:00-06:00',
+        time_zone: 'Asia/Shanghai',
+        answers: 2,
+      })
       expect((await topics.find('home'))?.people).toMatchObject([
         { ...person, own: {} },
         { ...dad, own: { quiet: '20:00-06:00', answers: 2 } },
       ])
       const had = async (who: TopicPerson) => (await topics.read(who)).topics[0]
       expect(await had(person)).toMatchObject({ quiet: '23:00-07:00', answers: 5 })
-      expect(await had(dad)).toMatchObject({ quiet: '20:00-06:00', zone: 'Asia/Shanghai', answers: 2 })
+      expect(await had(dad)).toMatchObject({ quiet: '20:00-06:00', time_zone: 'Asia/Shanghai', answers: 2 })
       await say(topics, [alert('a')])
       await topics.leave({ name: 'home', users: [person.user_id] })
       expect([await waiting(t), await had(person)]).toEqual([[], undefined])

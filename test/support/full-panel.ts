@@ -43,7 +43,7 @@ export async function withFullPanel(): Promise<FullPanel> {
   const failing = await webhooks.add(owner, { url, allow_private: true, headers: { 'X-Key': 'hush' } })
   await keys.add({ name: '值班同事', can: ['operate'], expires_at: Date.now() + 2 * 86_400_000 }, owner)
   await topics.add(owner, { name: 'monitoring-of-the-northern-branch', to: [user] })
-  await invitations.add(owner, { name: 'colleagues-of-the-northern-branch', uses: 5 })
+  await invitations.add(owner, { name: 'colleagues-of-the-northern-branch', max_uses: 5 })
 
   const { key } = await keys.add({ name: 'n8n-production-workflow-draft-bot', can: ['draft'] }, owner)
   const text = 'The invoice is right. I have checked it twice, with the office.'
@@ -60,7 +60,7 @@ export async function withFullPanel(): Promise<FullPanel> {
   const talk = { agent: 'coding-assistant-of-the-northern-branch', session: 'default', user }
   const turn = await work.addTurn({ ...talk, source: 'inject', messages: [], prompt: 'Tidy up' })
   await work.claim(talk)
-  await work.changeTurn(turn.id, { state: 'running', started_at: clock.now() })
+  await work.changeTurn(turn.id, { status: 'running', started_at: clock.now() })
   await work.saveState(talk, { agent_session: '5f1c9c1e-0b7e-4c44-9a53-b7c8d4a1e6f0', folder: deep })
   for (const text of [
     `execute: rm -rf ${deep}/build; in ${deep}`,

@@ -420,7 +420,7 @@ test('a process that dies after it sent sends nothing twice; what may not have a
   await say({ text: 'two', priority: 'high' })
   await pass(40)
   answers(() => ({ status: 'accepted' }))
-  expect((await s.topics.show(owner, 'home')).notices).toMatchObject([{ name: 'two', state: 'unknown' }])
+  expect((await s.topics.show(owner, 'home')).notices).toMatchObject([{ name: 'two', status: 'unknown' }])
   await say({ text: 'three', priority: 'high' })
   await pass(100)
   expect(sent.map(({ text }) => text?.split('\n')[0])).toEqual([

@@ -91,7 +91,7 @@ test(
       // The next look of the process comes within a second.
       await Bun.sleep(1500)
       const { notices, waiting } = await svc.topics.get('home')
-      return waiting === 0 && notices.every(({ state }) => state === 'unknown')
+      return waiting === 0 && notices.every(({ status }) => status === 'unknown')
     })
     const { notices } = await svc.topics.get('home')
     const { came, counted, doubted } = await seenBy(sandbox)

@@ -80,11 +80,17 @@ test('a topic is changed in what is given; nothing else is accepted as its name,
   await topics.change(owner, {
     topic: 'home',
     quiet: '23:00-07:00',
-    zone: 'Asia/Shanghai',
+    time_zone: 'Asia/Shanghai',
     secret: 'sixteen letters.',
     keep_seconds: 60,
   })
-  const changed = { quiet: '23:00-07:00', zone: 'Asia/Shanghai', signed: true, keep_seconds: 60, answers: 5 }
+  const changed = {
+    quiet: '23:00-07:00',
+    time_zone: 'Asia/Shanghai',
+    signed: true,
+    keep_seconds: 60,
+    answers: 5,
+  }
   expect(await topics.change(owner, { topic: 'home', digest: true })).toMatchObject({
     ...changed,
     digest: true,
@@ -93,7 +99,7 @@ test('a topic is changed in what is given; nothing else is accepted as its name,
   const cleared = await topics.change(owner, { topic: 'home', quiet: '', secret: '' })
   expect([cleared.quiet, cleared.signed]).toEqual([undefined, false])
   for (const wrong of [
-    topics.change(owner, { topic: 'home', zone: 'Moon/Base' }),
+    topics.change(owner, { topic: 'home', time_zone: 'Moon/Base' }),
     topics.add(owner, { name: 'notify', to: ['Mum'] }),
     topics.add(owner, { name: 'weak', to: ['Mum'], secret: 'fifteen letters' }),
     topics.change(owner, { topic: 'home', secret: 'x' }),
@@ -212,18 +218,18 @@ test('people are added, taken out and given hours of their own by name, also wit
   expect((await peopleOf())[1]).toMatchObject({ quiet: '22:00-06:00', answers: 2 })
   await topics.change(owner, { topic: 'home', user: dad, quiet: '' })
   expect((await peopleOf())[1]).not.toHaveProperty('quiet')
-  await topics.change(owner, { topic: 'home', user: dad, zone: 'Asia/Shanghai' })
-  await topics.change(owner, { topic: 'home', user: dad, zone: '' })
+  await topics.change(owner, { topic: 'home', user: dad, time_zone: 'Asia/Shanghai' })
+  await topics.change(owner, { topic: 'home', user: dad, time_zone: '' })
   expect((await peopleOf())[1]).toMatchObject({ answers: 2 })
-  expect((await peopleOf())[1]).not.toHaveProperty('zone')
+  expect((await peopleOf())[1]).not.toHaveProperty('time_zone')
   for (const wrong of [
     { user: 'nobody', quiet: '' },
-    { zone: '' },
+    { time_zone: '' },
     { user: dad, digest: true },
     { user: dad, paused_until: 1 },
     { remove: ['nobody'] },
     { remove: [dad, 'mUm@im.wechat'] },
-    { user: dad, zone: 'Moon/Base' },
+    { user: dad, time_zone: 'Moon/Base' },
   ])
     expect(await failure(topics.change(owner, { topic: 'home', ...wrong }))).toMatchObject({
       code: 'invalid_arguments',
@@ -253,7 +259,7 @@ test('where nothing runs, nothing is said to gather or to be on its way', async 
   const topics = new Topics(ports, runtimeOf({ clock: t.clock }))
   await topics.add(owner, { name: '家', to: ['Mum'] })
   await topics.accept(createDirectCall(), '家', said)
-  expect((await topics.show(owner, '家')).notices).toMatchObject([{ state: 'waiting', why: 'not_running' }])
+  expect((await topics.show(owner, '家')).notices).toMatchObject([{ status: 'waiting', why: 'not_running' }])
   const [{ version } = { version: 0 }] = await t.store.topics.listPersons()
   const { notices } = await t.store.topics.read({ session: 's', user_id: 'mUm@im.wechat' })
   const bulletin = {
@@ -267,7 +273,7 @@ test('where nothing runs, nothing is said to gather or to be on its way', async 
   }
   const ids = notices.map(({ id }) => id)
   await t.store.topics.claim({ ...bulletin, notices: ids, missed: {}, names: {}, doubts: [] }, version)
-  expect((await topics.show(owner, '家')).notices).toMatchObject([{ state: 'waiting', why: 'not_running' }])
+  expect((await topics.show(owner, '家')).notices).toMatchObject([{ status: 'waiting', why: 'not_running' }])
   for (const name of ['a b', '', '家\u200b', 'x'.repeat(65), 'notify'])
     expect([name, await failure(topics.add(owner, { name, to: ['Mum'] }))]).toMatchObject([
       name,

@@ -11,12 +11,14 @@ import { commandGroups, loadNeededCommands } from '../../src/cli/commands.ts'
 import { processIo } from '../../src/cli/terminal.ts'
 import { optionTable } from '../../src/config/options.ts'
 import type { Gateway } from '../../src/gateway/gateway-api.ts'
+import { Metrics, type MetricsPorts } from '../../src/gateway/metrics.ts'
 import { errorCodes, errorKindOf } from '../../src/model/error.ts'
 import { Events, WebhookTestEvent } from '../../src/model/event.ts'
 import { toJsonSchema } from '../../src/operations/schema.ts'
 import { tools } from '../../src/operations/tools.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { createOpenApiApp } from '../../src/server/openapi.ts'
+import { runtimeOf } from '../support/runtime.ts'
 import { breaksBetween, type Surface } from './breaks.ts'
 
 const root = join(import.meta.dirname, '../..')
@@ -98,15 +100,49 @@ async function listCommands(): Promise<Surface['commands']> {
   return found
 }
 
-/** The names of metrics with their labels, as the sources declare them. */
+/** The names of metrics with their labels, of a service in which each has a value. */
 async function listMetrics(): Promise<Surface['metrics']> {
-  const source = await readFile(join(root, 'src/gateway/metrics.ts'), 'utf8')
+  const runtime = runtimeOf()
+  const one = {
+    name: 'one',
+    id: 'one',
+    created_at: 0,
+    size: 0,
+    position: 0,
+    accounts: 1,
+    unread: 0,
+    tries: {},
+  }
+  const all = async () => [
+    { ...one, reader: 'one', events: 0, people: [], is_this: true, lease_left_ms: 1, last_poll_at: 0 },
+  ]
+  const nobody = async () => undefined
+  const ports = {
+    store: {
+      backlog: { countEvents: async () => 0, listReaderLags: all },
+      backups: { list: all, getFailure: nobody },
+      outbox: { getDepth: async () => ({ messages: 0 }) },
+      topics: { list: all, countWaiting: async () => new Map() },
+      webhooks: { list: all },
+    },
+    accounts: { list: all },
+    consumers: { list: all },
+    node: { clockOffsetMs: 0, leaseLeftMs: 0, list: all },
+    version: '1',
+  }
+  const metrics = new Metrics(ports as unknown as MetricsPorts, runtime)
+  using _task = runtime.tasks.register({ name: 'one', everyMs: 1, log: silentLog, failure: '' })
+  metrics.watchCertificate({ current: { expiresAt: 0 } })
+  metrics.answered({ method: 'GET', route: '/', status: 200, ms: 1 })
+  runtime.bus.notify('polled', 'empty')
+  runtime.bus.notify('received', 'TEXT')
+  runtime.bus.notify('sent', 'accepted')
+  const text = await metrics.text()
   return Object.fromEntries(
-    source.split(/(?='svc_\w+')/).flatMap(part => {
-      const [, name] = /^'(svc_\w+)'/.exec(part) ?? []
-      const listed = /\[\s*('\w+'(?:,\s*'\w+')*),?\s*\]/.exec(part)?.[1]?.match(/\w+/g)
-      const shown = /\[\s*\{ (\w+(?:: \w+)?(?:, \w+(?:: \w+)?)*) \}/.exec(part)?.[1]?.match(/(?<=^|, )\w+/g)
-      return name ? [[name, [...(listed ?? shown ?? [])].sort()]] : []
+    text.split(/^# HELP /m).flatMap(part => {
+      const [name = ''] = part.split(' ', 1)
+      const labels = [...part.matchAll(/(?<=[{,])\w+(?==")/g)].map(([label]) => label)
+      return name.startsWith('svc_') ? [[name, [...new Set(labels)].sort()]] : []
     }),
   )
 }

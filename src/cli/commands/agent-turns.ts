@@ -1,4 +1,4 @@
-/** Declares the commands about what agents in front of WeChat do: `svc agent list`, `turns` and so on. */
+/** Declares the commands about what agents in front of WeChat do: `svc agent conversations`, `turns` and so on. */
 import type { AgentQuestion, AgentTurn } from '../../model/agent.ts'
 import * as agents from '../../operations/agents.ts'
 import { formatLocalTime } from '../../platform/format.ts'
@@ -8,12 +8,12 @@ import { colours, oneLine } from '../terminal.ts'
 
 export const commands = [
   operationCommand(
-    agents.listAgents,
+    agents.listAgentConversations,
     tableView('nobody talks with an agent; see svc agent --help', [
       ['AGENT', 'agent'],
       ['SESSION', 'session'],
       ['USER', ({ user_id, user_name = user_id }) => oneLine(user_name)],
-      ['STATE', 'state'],
+      ['STATUS', 'status'],
       ['TURNS', 'turns'],
       ['LAST', 'last_turn_at'],
       ['ERROR', 'last_error'],
@@ -27,16 +27,16 @@ export const commands = [
       ['SESSION', 'session'],
       ['USER', 'user_id'],
       ['SINCE', 'created_at'],
-      ['STATE', stateOf],
+      ['STATUS', statusOf],
       ['SENT', ({ parts, parts_sent = 0 }) => (parts === undefined ? '' : `${parts_sent} of ${parts}`)],
       ['ERROR', 'error'],
     ]),
   ),
   operationCommand(agents.stopAgentTurn, {
-    hasFailed: ({ state, stopping = false }) => !stopping && state !== 'stopped',
+    hasFailed: ({ status, stopping = false }) => !stopping && status !== 'stopped',
     changeMade: 'stopped',
-    render: ({ id, state, stopping }) => [
-      stopping ? `stopping: ${id}` : state === 'stopped' ? `stopped: ${id}` : `it has ended: ${state}`,
+    render: ({ id, status, stopping }) => [
+      stopping ? `stopping: ${id}` : status === 'stopped' ? `stopped: ${id}` : `it has ended: ${status}`,
     ],
   }),
   operationCommand(agents.injectAgentTurn, {
@@ -52,9 +52,9 @@ export const commands = [
   }),
 ]
 
-function stateOf({ approval, state, stopping }: AgentTurn): string {
+function statusOf({ approval, status, stopping }: AgentTurn): string {
   if (approval !== undefined) return approval === 'waits' ? 'waits for approval' : 'declined'
-  return stopping ? 'stopping' : state
+  return stopping ? 'stopping' : status
 }
 
 function formatQuestions(all: readonly AgentQuestion[], again: string): CommandOutput {

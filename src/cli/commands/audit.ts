@@ -24,8 +24,8 @@ const cells = {
 /** What a call was about; of a decision also whose draft it was, and whether its text was changed. */
 function aboutOf({ changed, draft_by, draft_by_name, messages, subject = '' }: AuditLine): string {
   const draft = draft_by === undefined ? '' : `, a draft of ${formatCaller(draft_by, draft_by_name)}`
-  const ids = messages === undefined ? '' : ` (message ${messages}${draft}${changed ? ', changed' : ''})`
-  return `${subject}${ids}`
+  const more = `${draft}${changed ? ', changed' : ''}`
+  return messages === undefined ? subject : `${subject} (message ${messages.join(', ')}${more})`
 }
 
 export const commands = [

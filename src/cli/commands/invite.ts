@@ -13,7 +13,7 @@ export const commands = [
       ['id', 'id'],
       ['name', 'name'],
       ['status', ({ status }) => (status === 'active' ? colours.green : colours.dim)(status)],
-      ['used', ({ uses, used }) => `${used} of ${uses}`],
+      ['used', ({ max_uses, used }) => `${used} of ${max_uses}`],
       ['ends', ({ expires_at, revoked_at }) => formatLocalTime(revoked_at ?? expires_at)],
       ['agent', ({ agent = '–', trusted }) => `${oneLine(agent)}${trusted ? ' (trusted)' : ''}`],
       ['accounts', ({ sessions }) => sessions.map(oneLine).join(', ') || '–'],
@@ -32,8 +32,8 @@ export const commands = [
   }),
 ]
 
-function formatAdded({ agent, agent_runs, expires_at, link, note, uses }: AddedInvitation): CommandOutput {
-  const people = uses === 1 ? 'one person' : `${uses} people`
+function formatAdded({ agent, agent_runs, expires_at, link, note, ...one }: AddedInvitation): CommandOutput {
+  const people = one.max_uses === 1 ? 'one person' : `${one.max_uses} people`
   const silence =
     agent === undefined
       ? 'No agent answers: --agent names one.'

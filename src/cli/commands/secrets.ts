@@ -24,7 +24,7 @@ import { auditLineOf, isAbsent } from '../open.ts'
 import { isJson, writeResult } from '../print.ts'
 
 const keyFlag = '--secret-key-file'
-const newKeyFlag = '--new-key-file'
+const newKeyFlag = '--new-secret-key-file'
 const footer =
   'On a data directory every process has to be stopped first, and the disk needs room for a second copy of messages.db. If the command is killed, run it again: it carries on.'
 
@@ -63,7 +63,7 @@ export const commands: readonly CommandSpec[] = [
     config: 'tool',
     jsonHelp:
       'print one JSON object: {state, key_id, changed}; for a store on PostgreSQL {old_key_id, key_id, values}',
-    examples: [['svc secrets rotate --secret-key-file old.key --new-key-file new.key', 'replace the key']],
+    examples: [['svc secrets rotate --secret-key-file old --new-secret-key-file new', 'replace the key']],
     helpFooter: footer,
     run: rotate,
   },
@@ -106,7 +106,7 @@ async function rotate(command: Command, line: CommandLine): Promise<void> {
   const config = configFrom(command, {}, toolDefaults)
   if (isShared(config)) return rotateShared(command, line)
   const from = requireKey(command)
-  const path = config.newKeyFile
+  const path = config.newSecretKeyFile
   if (path === undefined) throw badArgument(newKeyFlag, 'expected a file for the new key')
   await rejectInside(newKeyFlag, path, settingsOf(command).basePath)
   const readTo = (state: SecretState | undefined) =>
@@ -118,19 +118,19 @@ async function rotate(command: Command, line: CommandLine): Promise<void> {
 
 /** Changes the key of a store on PostgreSQL, while nodes use it. */
 async function rotateShared(command: Command, line: CommandLine): Promise<void> {
-  const { newKey: newSecret, secretKey: oldSecret, storeUrl = '' } = keyedConfig(command, {}, toolDefaults)
-  if (oldSecret === undefined) throw badArgument(keyFlag, 'expected the key that the nodes have')
-  if (newSecret === undefined || newSecret === oldSecret)
+  const { newSecretKey: newSecret, secretKey: old, storeUrl = '' } = keyedConfig(command, {}, toolDefaults)
+  if (old === undefined) throw badArgument(keyFlag, 'expected the key that the nodes have')
+  if (newSecret === undefined || newSecret === old)
     throw badArgument(newKeyFlag, 'expected another key, which all nodes have got with this option')
   const { rotateKey } = await import('../../storage/postgres/rotate.ts')
   const { clock, err } = command.io
   if (err.isTerminal) err.print('this takes ten seconds, and some more for each million messages …')
   const audited = auditLineOf(command, 'rotate_secrets')
-  const result = await rotateKey({ url: storeUrl, oldSecret, newSecret, clock, line: audited })
+  const result = await rotateKey({ url: storeUrl, oldSecret: old, newSecret, clock, line: audited })
   line.changeMade = 'done'
   const { key_id, old_key_id, values } = result
   const text = `the secrets are encrypted with the key ${key_id}: ${formatCount(values, 'value')} changed, and nothing is left under the key ${old_key_id}
-Now make the new key the one of --secret-key-file on every node, without --new-key-file. With the old key end:
+Now make the new key the one of --secret-key-file on every node, without --new-secret-key-file. With the old key end:
 - sign-ins of the panel, and MCP sessions: their clients begin new ones
 - the token, if it was not given with --token-file: svc token ${keyFlag} NEW prints the next one, which is right already
 Keep the old key too, for as long as there are backups from before.

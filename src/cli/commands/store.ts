@@ -143,7 +143,7 @@ function databaseOf(command: Command, preset: { basePath?: string }) {
     throw badArgument('--secret-key-file', 'expected, since a store on PostgreSQL needs a secret key', {
       hint: 'If the data directory has a key, name that one. Otherwise make one: (umask 077; head -c 32 /dev/urandom | base64 > FILE).',
     })
-  return { config, secret, newSecret: config.newKey, url }
+  return { config, secret, newSecret: config.newSecretKey, url }
 }
 
 /** @throws SvcError `invalid_arguments` for an address */

@@ -20,7 +20,7 @@ export const commands = [
     ]),
   ),
   operationCommand(topic.addTopic, { render: describe }),
-  operationCommand(topic.showTopic, { render: formatState }),
+  operationCommand(topic.getTopic, { render: formatState }),
   operationCommand(topic.changeTopic, { changeMade: 'changed', render: describe }),
   operationCommand(topic.removeTopic, {
     changeMade: 'removed',
@@ -30,13 +30,12 @@ export const commands = [
 ]
 
 function describe(one: Topic): OutputLines {
-  const { answers, digest, keep_seconds, max_priority, min_priority, name, people, quiet, template, zone } =
-    one
+  const { answers, digest, keep_seconds, max_priority, min_priority, name, people, template } = one
   return [
     oneLine(name),
     ...people.map(describePerson),
     `priority: ${min_priority} to ${max_priority}${digest ? ', a digest of what is less than high' : ''}`,
-    describeQuiet({ quiet, zone }),
+    describeQuiet(one),
     one.paused_until !== undefined && `paused until ${pausedUntil(one)}; only "max" goes out`,
     `answers: at most ${answers} of 10`,
     `keeps what waits for ${keep_seconds / 3600} h`,
@@ -47,7 +46,7 @@ function describe(one: Topic): OutputLines {
 
 const nameOf = ({ name, user_id }: { name?: string; user_id: string }): string => oneLine(name ?? user_id)
 
-const describeQuiet = ({ quiet, zone }: Pick<Topic, 'quiet' | 'zone'>) =>
+const describeQuiet = ({ quiet, time_zone: zone }: Pick<Topic, 'quiet' | 'time_zone'>) =>
   quiet !== undefined && `quiet: ${quiet}${zone === undefined ? '' : ` (${oneLine(zone)})`}`
 
 /** Says until when a topic is paused. */
@@ -89,10 +88,10 @@ function formatState(one: TopicState): CommandOutput {
     ['came', 'received_at'],
     ['priority', 'priority'],
     ['what', ({ count, name }) => `${oneLine(name)}${count > 1 ? ` ×${count}` : ''}`],
-    ['waits for', ({ state, why }) => (state === 'waiting' ? (why ?? '–') : state)],
+    ['waits for', ({ status, why }) => (status === 'waiting' ? (why ?? '–') : status)],
     ['until', ({ until }) => formatLocalTime(until)],
   ]
-  const unshown = one.waiting - one.notices.filter(({ state }) => state === 'waiting').length
+  const unshown = one.waiting - one.notices.filter(({ status }) => status === 'waiting').length
   return {
     text: `${formatLines(describe(one))}\n${formatTable(one.notices, columns)}`,
     note: [unshown > 0 && `${unshown} more wait`],

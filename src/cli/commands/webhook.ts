@@ -90,11 +90,11 @@ function describeTest({ success, status, took_ms, detail }: WebhookTest): string
 }
 
 /** Describes what only a list of the attempts at one event has. */
-const describeMore = ({ answer, at, next_try_at, sent }: WebhookDelivery): OutputLines => [
+const describeMore = ({ at, next_try_at, payload, response }: WebhookDelivery): OutputLines => [
   next_try_at !== undefined && `next try ${formatLocalTime(next_try_at)}`,
-  sent && `sent: ${oneLine(JSON.stringify(sent))}`,
-  answer !== undefined && `answer of ${formatLocalTime(at)}:`,
-  ...(answer?.split('\n').map(line => `  ${oneLine(line)}`) ?? []),
+  payload && `sent: ${oneLine(JSON.stringify(payload))}`,
+  response !== undefined && `answer of ${formatLocalTime(at)}:`,
+  ...(response?.split('\n').map(line => `  ${oneLine(line)}`) ?? []),
 ]
 
 function describeReplay({ replay }: ReplayedWebhook, dryRun = false): string {

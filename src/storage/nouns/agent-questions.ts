@@ -6,7 +6,7 @@ import type { AgentStore, StoredQuestion } from '../agents.ts'
 import { changes, type Noun, type NounContext, type Routine, readAll, write } from '../routine.ts'
 
 /** The condition of the index of open turns. */
-export const isOpen: Sql = constantSql(`state IN ('waiting', 'running', 'answering')`)
+export const isOpen: Sql = constantSql(`status IN ('waiting', 'running', 'answering')`)
 
 const isCurrent = (now: number): Sql => sql`q.answer IS NULL AND q.expires_at > ${now}`
 

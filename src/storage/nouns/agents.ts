@@ -36,7 +36,7 @@ const leaseMs = 60_000
 const recentTurns = 100
 
 const turnColumns =
-  constantSql(`SELECT t.id, c.agent, s.name AS session, c.peer AS user_id, t.state, t.source, t.messages,
+  constantSql(`SELECT t.id, c.agent, s.name AS session, c.peer AS user_id, t.status, t.source, t.messages,
   t.prompt, t.fresh, t.created_at, t.started_at, t.ended_at, t.answer, t.parts, t.parts_sent, t.error, t.stopping
   FROM agent_turn t JOIN agent_conversation c ON c.id = t.conversation JOIN session s ON s.key = c.session`)
 
@@ -156,7 +156,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
       ...this.dialect.lock(sql`SELECT FROM agent_conversation WHERE id = ${conversation}`),
       ...this.dialect.expect(sql`(SELECT coalesce(max(id), 0) FROM agent_turn
         WHERE conversation = ${conversation}) = ${newest!.id}`),
-      sql`INSERT INTO agent_turn (conversation, state, source, first, messages, prompt, fresh, created_at)
+      sql`INSERT INTO agent_turn (conversation, status, source, first, messages, prompt, fresh, created_at)
         VALUES (${conversation}, 'waiting', ${source}, ${rest[0]}, ${JSON.stringify(rest)}, ${prompt},
           ${Number(isFresh)}, ${this.clock.now()}) RETURNING id`,
     )
@@ -214,7 +214,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
           JOIN consumer o ON o.name = ${consumerOf('')} || c.agent
           WHERE c.session = m.session AND c.peer = m.peer AND c.agent <> ${agent} AND m.id <= ${this.#reached('o')}
             AND EXISTS (SELECT 1 FROM agent_turn t
-              WHERE t.conversation = c.id AND t.first <= m.id AND t.state <> 'failed')) AS handled
+              WHERE t.conversation = c.id AND t.first <= m.id AND t.status <> 'failed')) AS handled
         FROM consumer r ${this.dialect.inOrderJoin} message m ON m.id > ${this.dialect.least}(r.position, ${(own[0] ?? Number.MAX_SAFE_INTEGER) - 1})
         JOIN session s ON s.key = m.session
         WHERE r.name = ${consumerOf(agent)} AND m.sent = 0
@@ -266,16 +266,16 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
 
   *changeTurn(
     id: number,
-    { answer, ended_at, error, parts_sent, started_at, state }: TurnChange,
+    { answer, ended_at, error, parts_sent, started_at, status }: TurnChange,
   ): Routine<boolean> {
     const isOwn = sql`SELECT c.id FROM agent_conversation c JOIN agent_turn own ON own.conversation = c.id
       WHERE own.id = ${id} AND c.owner = ${this.#owner}${this.dialect.holding('c')}`
-    const change = sql`UPDATE agent_turn SET state = coalesce(${state}, state),
+    const change = sql`UPDATE agent_turn SET status = coalesce(${status}, status),
       started_at = coalesce(${started_at}, started_at), ended_at = coalesce(${ended_at}, ended_at),
       answer = coalesce(${answer && JSON.stringify(answer)}, answer),
       parts = coalesce(${answer?.parts.length}, parts), parts_sent = coalesce(${parts_sent}, parts_sent),
       error = coalesce(${error}, error) WHERE id = ${id} AND conversation = (${isOwn}) RETURNING id`
-    if (state === undefined) return yield* changes(change)
+    if (status === undefined) return yield* changes(change)
     return yield* changes(
       sql`UPDATE agent_question SET expires_at = ${this.clock.now()} WHERE turn = ${id} AND answer IS NULL
         AND drafts IS NULL AND expires_at > ${this.clock.now()} AND EXISTS (${isOwn})`,
@@ -284,7 +284,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   *joinTurns(ids: readonly number[]): Routine<void> {
-    const isJoined = sql`${this.dialect.isOneOf(sql`t.id`, ids)} AND t.state = 'waiting' AND t.stopping = 0
+    const isJoined = sql`${this.dialect.isOneOf(sql`t.id`, ids)} AND t.status = 'waiting' AND t.stopping = 0
       AND t.source = 'message' AND c.owner = ${this.#owner}
       AND t.conversation = (SELECT conversation FROM agent_turn WHERE id = ${ids[0]})`
     const [first, ...others] = yield* readTurns(sql`WHERE ${isJoined} ORDER BY t.id`)
@@ -315,12 +315,12 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
     if (!row) return false
     // Nothing has begun, and no process is about to.
     const isIdle = row.owner !== this.#owner && this.#isFree(row)
-    const stopped = sql`state = 'waiting' AND ${Number(isIdle)} = 1`
+    const stopped = sql`status = 'waiting' AND ${Number(isIdle)} = 1`
     return yield* changes(
       // No process claims it before the turn has changed.
       ...this.dialect.expect(sql`(SELECT owner IS NOT DISTINCT FROM ${row.owner} FROM agent_conversation c
         WHERE id = ${row.conversation}${this.dialect.holding('c')})`),
-      sql`UPDATE agent_turn SET stopping = 1, state = CASE WHEN ${stopped} THEN 'stopped' ELSE state END,
+      sql`UPDATE agent_turn SET stopping = 1, status = CASE WHEN ${stopped} THEN 'stopped' ELSE status END,
         ended_at = CASE WHEN ${stopped} THEN ${this.clock.now()} ELSE ended_at END,
         error = CASE WHEN ${stopped} THEN 'stopped before it began' ELSE error END
         WHERE id = ${id} AND ${isOpen} RETURNING id`,
@@ -347,7 +347,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   *findMore(key: ConversationKey): Routine<StoredTurn | undefined> {
-    const turns = yield* readTurns(sql`WHERE t.conversation = ${this.#idOf(key)} AND t.state = 'more'
+    const turns = yield* readTurns(sql`WHERE t.conversation = ${this.#idOf(key)} AND t.status = 'more'
       ORDER BY t.id DESC LIMIT 1`)
     return turns[0]
   }
@@ -358,7 +358,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
         c.agent_session, c.folder, (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
         t.created_at AS last_turn_at, t.error AS last_error,
         -- In the order of the alphabet, answering and running come before waiting.
-        (SELECT min(state) FROM agent_turn WHERE conversation = c.id AND ${isOpen}) AS open,
+        (SELECT min(status) FROM agent_turn WHERE conversation = c.id AND ${isOpen}) AS open,
         EXISTS (SELECT 1 FROM agent_question q JOIN agent_turn own ON own.id = q.turn
           WHERE own.conversation = c.id AND ${isUnanswered(this.clock.now())}) AS asking
         FROM agent_conversation c JOIN session s ON s.key = c.session
@@ -434,6 +434,6 @@ function turnOf({ answer, fresh, messages, stopping, ...row }: TurnRow): StoredT
     messages: JSON.parse(messages),
     isFresh: fresh === 1,
     ...(answer !== undefined && { answer: JSON.parse(answer) }),
-    ...(stopping === 1 && isTurnOpen(row.state) && { stopping: true }),
+    ...(stopping === 1 && isTurnOpen(row.status) && { stopping: true }),
   }
 }

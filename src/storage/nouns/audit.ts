@@ -50,7 +50,7 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
     address: sql`a.address`,
     request_id: sql`a.request_id`,
     count: sql`a.count`,
-    messages: sql`coalesce(CAST(a.message AS text), trim(a.decided, ','))`,
+    messages: sql`('[' || coalesce(CAST(a.message AS text), trim(a.decided, ',')) || ']')`,
     draft_by: sql`a.draft_by`,
     draft_by_name: keyName('a.draft_by'),
     changed: sql`a.changed`,
@@ -58,7 +58,7 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
   const selected = joinSql(
     Object.entries(columns).map(([name, column]) => sql`${column} AS ${constantSql(name)}`),
   )
-  const json = dialect.jsonOf(columns)
+  const json = dialect.jsonOf({ ...columns, messages: dialect.json(columns.messages) })
   return {
     selected,
     announce: (id: Sql) => addEvent({ type: 'audit.line' }, json, sql`audit a WHERE a.id = ${id}`),
@@ -66,7 +66,7 @@ export function createAuditLines({ addEvent, dialect, keyName, withoutErased }: 
       ...dialect.lock(head),
       sql`INSERT INTO audit (at, principal, operation, subject, outcome, address, request_id, count, decided, draft_by,
           changed) VALUES (${line.at}, ${line.principal}, ${line.operation}, ${withoutErased(line.subject)},
-        ${line.outcome}, ${line.address}, ${line.request_id}, ${line.count}, ${line.messages && `,${line.messages},`},
+        ${line.outcome}, ${line.address}, ${line.request_id}, ${line.count}, ${line.messages && `,${line.messages.join(',')},`},
         ${line.draft_by}, ${line.changed}) RETURNING id`,
     ],
   }
@@ -96,6 +96,11 @@ export function createAudit(context: LineContext): Noun<Pick<AuditStore, 'add' |
     modes: { add: 'intake', settle: 'redelivery' },
   }
 }
+
+type AuditRow = Omit<AuditLine, 'messages'> & { messages?: string }
+
+const toLine = ({ messages, ...line }: AuditRow): AuditLine =>
+  messages === undefined ? line : { ...line, messages: JSON.parse(messages) }
 
 /** Lines after the first id up to the second one. */
 type IdWindow = readonly [low: number, high: number]
@@ -162,22 +167,18 @@ export function openAudit(context: NounContext, run: Runner, briskMs: number): A
     }
   }
 
-  function* readPage(
-    where: Sql,
-    order: Sql,
-    principals: readonly string[] | undefined,
-  ): Routine<AuditLine[]> {
+  function* readPage(where: Sql, order: Sql, principals: readonly string[] | undefined): Routine<AuditRow[]> {
     if (principals === undefined)
-      return yield* readAll<AuditLine>(sql`SELECT ${selected} FROM audit a WHERE ${where} ${order}`)
+      return yield* readAll<AuditRow>(sql`SELECT ${selected} FROM audit a WHERE ${where} ${order}`)
     // Most lines are of the owner, who needs no index to be found.
     const linesOf = (
       principal: string,
     ) => sql`SELECT * FROM (SELECT * FROM audit WHERE principal = ${principal}
       ${principal === 'owner' ? noSql : sql`AND principal <> 'owner'`} AND ${where} ${order}) AS own`
-    const found: AuditLine[] = []
+    const found: AuditRow[] = []
     for (let from = 0; from < principals.length; from += principalsAtOnce) {
       const lines = joinSql(principals.slice(from, from + principalsAtOnce).map(linesOf), ' UNION ALL ')
-      found.push(...(yield* readAll<AuditLine>(sql`SELECT ${selected} FROM (${lines}) a ${order}`)))
+      found.push(...(yield* readAll<AuditRow>(sql`SELECT ${selected} FROM (${lines}) a ${order}`)))
     }
     return found
   }
@@ -213,7 +214,7 @@ export function openAudit(context: NounContext, run: Runner, briskMs: number): A
         const most = limit - found.length
         const lines = await run('plain', () => readPage(conditionOf(window, wanted), order(most), principals))
         lines.sort((a, b) => (isDown ? b.id - a.id : a.id - b.id))
-        found.push(...lines.slice(0, most))
+        found.push(...lines.slice(0, most).map(toLine))
         if (found.length >= limit) break
       }
       return found

@@ -137,7 +137,7 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
             missed: string
           }
         >(sql`SELECT m.id, t.name, t.min_priority, t.digest, t.paused_until, m.missed, coalesce(m.answers, t.answers) AS answers,
-            coalesce(m.quiet, t.quiet) AS quiet, coalesce(m.zone, t.zone) AS zone
+            coalesce(m.quiet, t.quiet) AS quiet, coalesce(m.time_zone, t.time_zone) AS time_zone
           FROM ${joined} WHERE ${ofMember(person)} ORDER BY t.name`)
         const notices = yield* readAll<BriefRow>(
           sql`SELECT ${briefColumns} FROM notice n JOIN topic_member m ON m.id = n.member

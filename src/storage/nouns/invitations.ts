@@ -1,4 +1,4 @@
-/** Invitations, and the uses of each. */
+/** Invitations, and the max_uses of each. */
 import { badArgument } from '../../model/error.ts'
 import type { JoinedSession } from '../../model/event.ts'
 import { shares } from '../../model/shares.ts'
@@ -24,7 +24,7 @@ const countUses = sql`(SELECT count(*) FROM invitation_use u WHERE u.invitation 
 
 function* select(rest: Sql): Routine<StoredInvitation[]> {
   const rows =
-    yield* readAll<InvitationRow>(sql`SELECT id, name, hash, agent, trusted, turns_per_day, uses, inviter, topic,
+    yield* readAll<InvitationRow>(sql`SELECT id, name, hash, agent, trusted, turns_per_day, max_uses, inviter, topic,
     made_by, created_at, expires_at, revoked_at, ${countUses} AS used FROM invitation i ${rest}`)
   return rows.map(({ trusted, ...row }) => ({ ...row, trusted: Number(trusted) === 1 }))
 }
@@ -88,8 +88,8 @@ export function* planJoin(
 }
 
 /** Returns the topic of a person who joins: the one that there is, else one of their own. @param session the account */
-function* topicOf({ name, uses }: StoredInvitation, topic: string, session: string): Routine<string> {
-  const isNumbered = uses > 1 && session.startsWith(`${name}-`)
+function* topicOf({ name, max_uses }: StoredInvitation, topic: string, session: string): Routine<string> {
+  const isNumbered = max_uses > 1 && session.startsWith(`${name}-`)
   if (!isNumbered || (yield* countMembers(topic)) > 0) return topic
   return `${topic}${session.slice(name.length)}`
 }
@@ -133,14 +133,14 @@ export const createInvitations = ({ clock, dialect }: NounContext): Noun<Invitat
       const most = yield* findExceeded(shares.invitations, active, one.made_by)
       if (most !== undefined) throw tooManyInvitationsError(most)
       const people = one.topic === undefined ? 0 : yield* countMembers(one.topic)
-      if (people > 0 && people + one.uses > mostMembers)
-        throw badArgument('uses', `the topic has ${people} people, and may have ${mostMembers}`)
+      if (people > 0 && people + one.max_uses > mostMembers)
+        throw badArgument('max_uses', `the topic has ${people} people, and may have ${mostMembers}`)
       yield* write(
         ...held,
-        sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, uses, inviter, topic, made_by,
+        sql`INSERT INTO invitation (id, name, hash, agent, trusted, turns_per_day, max_uses, inviter, topic, made_by,
             created_at, expires_at)
           VALUES (${one.id}, ${one.name}, ${one.hash}, ${one.agent}, ${Number(one.trusted)}, ${one.turns_per_day},
-            ${one.uses}, ${one.inviter}, ${one.topic}, ${one.made_by}, ${one.created_at}, ${one.expires_at})`,
+            ${one.max_uses}, ${one.inviter}, ${one.topic}, ${one.made_by}, ${one.created_at}, ${one.expires_at})`,
       )
     },
 

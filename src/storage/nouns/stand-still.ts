@@ -64,8 +64,8 @@ export function* standStill(
   )
   const paused = yield* write(
     ...asks,
-    sql`UPDATE agent_turn SET state = 'interrupted', error = 'restored from a backup'
-      WHERE state IN ('waiting', 'running', 'answering')`,
+    sql`UPDATE agent_turn SET status = 'interrupted', error = 'restored from a backup'
+      WHERE status IN ('waiting', 'running', 'answering')`,
     sql`UPDATE invitation SET revoked_at = ${clock.now()} WHERE revoked_at IS NULL`,
     // The original has sent it since, or will.
     sql`DELETE FROM login_flow`,

@@ -17,7 +17,7 @@ import type {
 
 const table = storeTables.find(({ name }) => name === 'topic')!
 const topicColumns =
-  constantSql(`id, name, min_priority, max_priority, quiet, zone, digest, answers, keep_ms, paused_until, template, secret,
+  constantSql(`id, name, min_priority, max_priority, quiet, time_zone, digest, answers, keep_ms, paused_until, template, secret,
   priorities, attach_private, unread, sent, expired, revision, made_by, created_at`)
 
 type TopicRow = Omit<
@@ -46,10 +46,10 @@ export const settingColumns = (
   name: string,
   settings: TopicSettings,
 ) => {
-  const { answers, keep_ms, paused_until, priorities, quiet, template, zone } = settings
+  const { answers, keep_ms, paused_until, priorities, quiet, template, time_zone } = settings
   return {
     quiet,
-    zone,
+    time_zone,
     answers,
     keep_ms,
     paused_until,
@@ -86,7 +86,7 @@ export const removeEmptyTopics: Sql = sql`DELETE FROM topic WHERE NOT EXISTS (SE
 export function* readTopics({ sealer }: Pick<NounContext, 'sealer'>, which: Sql): Routine<StoredTopic[]> {
   const rows = yield* readAll<TopicRow>(sql`SELECT ${topicColumns} FROM topic WHERE ${which} ORDER BY name`)
   const members =
-    yield* readAll<MemberRow>(sql`SELECT m.id, m.topic, s.name AS session, m.peer, m.quiet, m.zone, m.answers,
+    yield* readAll<MemberRow>(sql`SELECT m.id, m.topic, s.name AS session, m.peer, m.quiet, m.time_zone, m.answers,
     m.missed, m.revision, u.name FROM topic_member m JOIN session s ON s.key = m.session
     LEFT JOIN user_name u ON u.session = m.session AND u.peer = m.peer
     WHERE m.topic IN (SELECT id FROM topic WHERE ${which}) ORDER BY m.id`)

@@ -77,8 +77,8 @@ const createTopics = (context: NounContext): Noun<TopicVerbs> => {
         )
       },
 
-      changeOwn: (name, user, { answers, quiet, zone }) =>
-        changes(sql`UPDATE topic_member SET ${changedColumns({ answers, quiet, zone })}, revision = revision + 1
+      changeOwn: (name, user, { answers, quiet, time_zone }) =>
+        changes(sql`UPDATE topic_member SET ${changedColumns({ answers, quiet, time_zone })}, revision = revision + 1
           WHERE peer = ${user} AND topic IN (SELECT id FROM topic WHERE name = ${name}) RETURNING id`),
 
       *join(name, people) {

@@ -52,7 +52,7 @@ export function followKeys({ secret_key, old_key }: KeyState, keys: KeyRing): vo
     })
   if (old_key !== undefined && !keys.keyIds.includes(old_key))
     throw new SvcError('store_unavailable', `some secrets are still encrypted with the key ${old_key}`, {
-      hint: 'Give that key too, with --secret-key-file, and the other one with --new-key-file, until svc secrets rotate has said that nothing is left.',
+      hint: 'Give that key too, with --secret-key-file, and the other one with --new-secret-key-file, until svc secrets rotate has said that nothing is left.',
       details: { secret_key_id: old_key },
     })
 }

@@ -71,7 +71,7 @@ export function findDifferences(nodes: readonly ComparedNode[]): DatabaseFault[]
       found.push({
         check: 'keys',
         problem: `${namesOf(lacking)}: no secret key ${key}, which other nodes have`,
-        fix: 'Give it to all with --new-key-file before svc secrets rotate, and take the old one from all after it.',
+        fix: 'Give it to all with --new-secret-key-file before svc secrets rotate, and take the old one from all after it.',
       })
   }
   return found

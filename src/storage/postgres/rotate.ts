@@ -102,7 +102,7 @@ async function choose(connection: PgConnection, from: string, to: string): Promi
     `not every process on the store has both keys: ${nodes.join(', ')}`,
     {
       details: { nodes },
-      hint: 'Give all of them the new key with --new-key-file beside the old one, then run the same command again. A process that was killed counts for a few seconds more.',
+      hint: 'Give all of them the new key with --new-secret-key-file beside the old one, then run the same command again. A process that was killed counts for a few seconds more.',
     },
   )
 }

@@ -17,7 +17,7 @@ export const sqliteDialect: Dialect = {
       list ? sql` AND ${sqliteDialect.isOneOf(sql`${message}.${constantSql(column)}`, list)}` : noSql
     return sql`${isOf('bot_id', bots)}${isOf('peer', users)}`
   },
-  json: text => text,
+  json: text => sql`json(${text})`,
   // The patch leaves NULLs out.
   jsonOf: columns => sql`json_patch('{}', json_object(${namedColumns(columns)}))`,
   least: constantSql('min'),

@@ -1,6 +1,6 @@
 /** Random steps of agents in front of WeChat: their turns, conversations and questions (`src/storage/agents.ts`). */
 import fc from 'fast-check'
-import { turnStates } from '../../../src/model/agent.ts'
+import { turnStatuses } from '../../../src/model/agent.ts'
 import type { AgentStore, ConversationKey, StoredQuestion, StoredTurn } from '../../../src/storage/agents.ts'
 import { insert } from '../support.ts'
 import {
@@ -108,7 +108,7 @@ const agents = {
       isOther,
       change: fc.record({
         ...{
-          state: maybe(fc.constantFrom(...turnStates)),
+          status: maybe(fc.constantFrom(...turnStatuses)),
           started_at: maybe(nth),
           ended_at: maybe(nth),
           parts_sent: maybe(nth),

@@ -40,7 +40,7 @@ const types = [
   'message.status',
   'session.status',
   'session.muted',
-  'endpoint.disabled',
+  'webhook.disabled',
   'audit.line',
   'backup.failed',
 ] as const

@@ -197,7 +197,7 @@ describe.skipIf(!isPostgresThere())('a copy of a database', () => {
         (SELECT count(*) FROM outbox WHERE mode = 'queue' AND ended_at IS NULL AND asked IS NULL) AS sends,
         (SELECT count(*) FROM webhook WHERE paused = 0 AND disabled IS NULL) AS webhooks,
         (SELECT count(*) FROM access_key WHERE revoked_at IS NULL) AS keys,
-        (SELECT count(*) FROM agent_turn WHERE state IN ('waiting', 'running', 'answering')) AS turns,
+        (SELECT count(*) FROM agent_turn WHERE status IN ('waiting', 'running', 'answering')) AS turns,
         (SELECT count(*) FROM backup) AS backups,
         (SELECT count(*) FROM webhook, meta WHERE position NOT LIKE store_id || '-%') AS foreign`)
       connection.destroy()

@@ -163,7 +163,7 @@ describe.skipIf(!isPostgresThere())('PostgreSQL', () => {
     const key = { agent: 'home', session: 's', user: gone }
     const turn = await agents.addTurn({ ...key, source: 'message', messages: ids.slice(0, 2) })
     await agents.claim(key)
-    await agents.changeTurn(turn.id, { state: 'running', started_at: 1 })
+    await agents.changeTurn(turn.id, { status: 'running', started_at: 1 })
     const options = [{ id: 'yes', name: 'Yes', kind: 'allow_once' } as const]
     const expires_at = t.clock.now() + 1000
     await agents.ask({ turn: turn.id, text: `May I tell ${gone}?`, options, code: 'K7QX', expires_at })
