@@ -441,7 +441,9 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
     expires_at bigint NOT NULL,
     state text NOT NULL,
     resolved bigint NOT NULL,
-    bulletin text
+    bulletin text,
+    said text NOT NULL,
+    raised bigint NOT NULL
   );
   CREATE UNIQUE INDEX notice_mark ON notice (member, mark, sender);
   CREATE INDEX notice_waiting ON notice (member, size) WHERE state = 'waiting';

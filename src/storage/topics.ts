@@ -108,6 +108,8 @@ export interface BriefNotice {
   readonly last_at: number
   readonly expires_at: number
   readonly resolved: boolean
+  /** An earlier content of it was sent, and this one is no more urgent. */
+  readonly is_repeat: boolean
   readonly has_media: boolean
   /** Name of its file that could not be sent. */
   readonly lost_file: string | undefined

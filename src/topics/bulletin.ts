@@ -119,9 +119,9 @@ const headOf = (line: BulletinLine, words: typeof english, name: string): string
 
 /** Formats the only notice of a bulletin, with everything that it says. @param room bytes */
 function formatOnly(line: BulletinLine, words: typeof english, room: number): string {
-  const { click, emojis = {}, file, tags = [], wasSent } = line
+  const { click, emojis = {}, file, tags = [] } = line
   const labels = tags.filter(tag => !Object.hasOwn(emojis, tag))
-  const { body: all, head: name } = wasSent ? { body: '', head: titleOf(line) } : partsOf(line)
+  const { body: all, head: name } = partsOf(line)
   const head = headOf(line, words, name)
   const end = [
     ...(labels.length > 0 ? [labels.map(tag => `#${tag}`).join(' ')] : []),

@@ -29,15 +29,18 @@ export function planFactsOf(
       ...heldUntil(quietUntil(quiet, minutesIn(time_zone, now), now), paused_until, now),
       missed: Object.keys(missed.more).length + Object.keys(missed.expired).length,
     })),
-    notices: notices.map(({ count, has_media, id, member, priority, received_at, reported, state }) => ({
-      id,
-      topic: member,
-      priority,
-      received_at,
-      has_media,
-      wasSent: state !== 'waiting',
-      isFile: has_media && count === reported,
-    })),
+    notices: notices.map(
+      ({ count, has_media, id, is_repeat, member, priority, received_at, reported, state }) => ({
+        id,
+        topic: member,
+        priority,
+        received_at,
+        has_media,
+        wasSent: state !== 'waiting',
+        isRepeat: is_repeat,
+        isFile: has_media && count === reported,
+      }),
+    ),
   }
 }
 

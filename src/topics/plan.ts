@@ -40,6 +40,8 @@ export interface PlannedNotice {
   readonly has_media: boolean
   /** It was sent, and came again since: it goes with others only. */
   readonly wasSent: boolean
+  /** An earlier content of it was sent. */
+  readonly isRepeat?: boolean
   /** Only its file is left to send. */
   readonly isFile: boolean
 }
@@ -159,13 +161,13 @@ const waitOf = ({ until, why }: { until: number; why: WaitReason }) => ({
 
 /** Returns when a notice would cause a bulletin, and what it waits for until then. */
 function dueOf(
-  { priority, received_at, wasSent }: PlannedNotice,
+  { isRepeat, priority, received_at, wasSent }: PlannedNotice,
   topic: PlannedTopic,
   { bulletins }: PlanFacts,
 ): { until: number; why: WaitReason } {
   if (wasSent || isBelow(priority, topic.min_priority))
     return { until: Number.POSITIVE_INFINITY, why: 'below_min' }
-  const isCalm = isBelow(priority, 'default') || (topic.digest && !isUrgent(priority))
+  const isCalm = isRepeat || isBelow(priority, 'default') || (topic.digest && !isUrgent(priority))
   const before = bulletins.filter(one => !isBelow(one.priority, priority))
   const last = before.at(-1)?.at ?? Number.NEGATIVE_INFINITY
   const gather = Math.min(longestGatherMs, gatherMs * 2 ** Math.max(0, before.length - 1))

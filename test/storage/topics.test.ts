@@ -181,6 +181,35 @@ onEach(
       expect(await waiting(t)).toEqual(['a 1 waiting', 'disk full 2 waiting'])
     })
 
+    it('another text of what was sent waits with its count, is bounded, and goes once it was sent', async t => {
+      const { topics } = t.store
+      await topics.add(topic('home'))
+      await say(topics, [disk()])
+      await claim(t, 'b1')
+      await say(topics, [disk({ text: 'fuller' })])
+      await topics.settle('b1', 'sent')
+      const read = async () => {
+        const { notices } = await topics.read(person)
+        return (await topics.readNotices(notices.map(({ id }) => id))).map(
+          ({ count, is_repeat, reported, state, text }) => [state, text, count - reported, is_repeat],
+        )
+      }
+      expect(await read()).toEqual([['waiting', 'fuller', 1, true]])
+      await claim(t, 'b2')
+      await topics.settle('b2', 'undone')
+      await say(topics, [disk({ text: 'full' })])
+      expect(await read()).toEqual([['waiting', 'full', 2, true]])
+      await claim(t, 'b3')
+      await topics.settle('b3', 'sent')
+      await say(topics, [disk({ text: 'full' })])
+      expect(await read()).toEqual([['sent', '', 1, true]])
+      await say(topics, [disk({ text: 'x'.repeat(30_000) })])
+      expect(`${(await read())[0]![1]}`.length).toBeWithin(14_000, 15_001)
+      t.clock.at += dayMs
+      await topics.expire()
+      expect(Object.values((await topics.find('home'))!.people[0]!.missed.expired)).toEqual([2])
+    })
+
     it('what was undone waits again, and what may have arrived is named later', async t => {
       const { topics } = t.store
       await topics.add(topic('home'))

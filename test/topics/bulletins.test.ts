@@ -322,6 +322,132 @@ test('the last answer says so; what is over before it went out is not sent', asy
 const fileOf = (name: string) => ({ kind: 'file', upload_id: name, file_name: name }) as const
 const filesIn = ({ media }: SendRequest) => media.map(one => one.upload_id)
 
+test('what is new in a repeat of what was sent comes with the next message, or after 4 hours; the same words are only counted', async () => {
+  const news: [Partial<Notice>, RegExp | string][] = [
+    [{ text: 'disk 97 %' }, 'disk 97 %'],
+    [{ text: 'disk 85 %', title: 'sda' }, /sda[\s\S]*disk 85 %/],
+    [{ text: 'disk 85 %', click: 'https://x/graph' }, 'https://x/graph'],
+    [{ text: 'disk 85 %', tags: ['warning'] }, '⚠️'],
+    [{ text: 'disk 85 %', media: fileOf('graph.png') }, 'disk 85 %'],
+  ]
+  for (const beside of [true, false])
+    for (const [change, shown] of news) {
+      await using s = await setUp()
+      const { pass, say, sent } = s
+      const disk = { text: 'disk 85 %', fingerprint: 'disk' }
+      await say(disk)
+      await pass(10)
+      await say(disk)
+      await say({ ...disk, text: 'disk 90 %' })
+      await say({ ...disk, ...change })
+      await pass(100)
+      expect(sent).toHaveLength(1)
+      s.t.clock.at += beside ? 0 : 4 * 3_600_000
+      if (beside) await say({ text: 'fire', priority: 'high' })
+      await pass(40)
+      expect(sent).toHaveLength(2)
+      expect(sent[1]!.text).toMatch(shown)
+      expect(sent[1]!.text).toMatch(/again ×3/)
+      expect(filesIn(sent[1]!)).toEqual(change.media ? ['graph.png'] : [])
+      await say({ ...disk, ...change, media: undefined }, { text: 'flood', priority: 'high' })
+      await pass(40)
+      expect(sent).toHaveLength(3)
+      if (!change.media) expect(sent[2]!.text!.match(shown)?.[0]).not.toBe('https://x/graph')
+    }
+})
+
+test('a repeat that is more urgent does not wait as the quiet one before it, and what was told is told to be over', async () => {
+  await using s = await setUp()
+  const { pass, say, sent, topics } = s
+  const disk = { text: 'disk 85 %', fingerprint: 'disk', priority: 'low' as const }
+  await say({ ...disk, priority: 'default' })
+  await pass(10)
+  await say({ ...disk, text: 'disk 90 %' })
+  await pass(60)
+  expect((await topics.show(owner, 'home')).notices).toMatchObject([{ name: 'disk 90 %', why: 'digest' }])
+  await say({ ...disk, text: 'disk 97 %', priority: 'high' })
+  await pass(3)
+  expect(sent.map(({ text }) => text)).toMatchObject([
+    '[home] disk 85 %',
+    expect.stringContaining('❗ disk 97 %'),
+  ])
+  // It is told that it is over, also where the urgent one never came to be told.
+  s.right.remaining = 0
+  await say(
+    { ...disk, text: 'disk 99 %', priority: 'max' },
+    { ...disk, text: 'disk 12 %', priority: 'default', resolved: true },
+  )
+  await pass(3)
+  s.writes()
+  await pass(10)
+  expect(sent[2]!.text).toMatch(/✓[\s\S]*disk 12 %/)
+})
+
+test('an end says what its sender says, and what came again after it is new', async () => {
+  await using s = await setUp()
+  const { answers, pass, say, sent } = s
+  const disk = { title: 'disk', text: '85 %', fingerprint: 'disk' }
+  await say(disk)
+  await pass(10)
+  // It came again with the same words before the end was told: as if it had not ended.
+  await say({ ...disk, text: 'all is well', resolved: true }, disk)
+  await say({ text: 'fire', priority: 'high' })
+  await pass(60)
+  expect(sent[1]!.text).toContain('(again ×2)')
+  expect(sent[1]!.text).not.toContain('well')
+  answers(async () => {
+    answers(() => ({ status: 'accepted' }))
+    await say({ ...disk, text: '98 %' })
+    return { status: 'accepted' }
+  })
+  await say({ ...disk, text: '40 % are free', resolved: true })
+  await pass(300)
+  expect(sent.slice(2).map(({ text }) => text)).toEqual([
+    expect.stringMatching(/✓[\s\S]*40 % are free/),
+    expect.stringContaining('98 %'),
+  ])
+})
+
+test('what comes while the message is on its way is told after it, whatever becomes of that', async () => {
+  for (const fate of ['accepted', 'refused', 'unknown'] as const)
+    for (const priority of ['default', 'high'] as const) {
+      await using s = await setUp()
+      const { answers, pass, say, sent } = s
+      const disk = { text: 'disk 85 %', fingerprint: 'disk' }
+      answers(async () => {
+        answers(() => ({ status: 'accepted' }))
+        await say({ ...disk, text: 'disk 97 %', priority })
+        return fate === 'unknown' ? new SvcError('idempotency_conflict', 'x') : { status: fate }
+      })
+      await say(disk)
+      await pass(10)
+      await pass(60)
+      const isSoon = fate === 'refused' || priority === 'high'
+      expect(sent.some(({ text }) => text!.includes('disk 97 %'))).toBe(isSoon)
+      s.t.clock.at += 4 * 3_600_000
+      await pass(10)
+      expect(sent.filter(({ text }) => text!.includes('disk 97 %'))).toHaveLength(1)
+      await say({ ...disk, text: '', resolved: true })
+      await pass(60)
+      expect(sent.at(-1)!.text).toContain('✓')
+    }
+})
+
+test('a camera that says the same with another picture: each is seen, the later one with what comes next', async () => {
+  await using s = await setUp()
+  const { pass, say, sent, t } = s
+  const motion = (name: string) => ({ text: 'motion', media: fileOf(name) })
+  await say(motion('a'))
+  await pass(10)
+  await say(motion('b'))
+  await pass(60)
+  expect(sent.flatMap(filesIn)).toEqual(['a'])
+  t.clock.at += 6 * 60_000
+  await say(motion('c'))
+  await pass(10)
+  expect(sent.flatMap(filesIn)).toEqual(['a', 'c'])
+})
+
 test('files for which no answer is left wait, and come when the person writes', async () => {
   await using s = await setUp()
   const { pass, right, say, sent, t } = s

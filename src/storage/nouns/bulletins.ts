@@ -243,6 +243,8 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
         )
         const now = clock.now()
         const isIts = sql`bulletin = ${id} AND state = 'sending'`
+        // It came with another content while the bulletin was on its way.
+        const isNewer = sql`bulletin = ${id} AND state = 'waiting'`
         const went = new Set((JSON.parse(row.media) as Media[]).map(one => JSON.stringify(one)))
         const files = (yield* readAll<{ id: number; member: number; media: string; its: unknown }>(
           sql`SELECT id, member, media, CASE WHEN ${isIts} THEN 1 ELSE 0 END AS its FROM notice
@@ -261,8 +263,9 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
             ({ file_name, id }) =>
               sql`UPDATE notice SET media = ${JSON.stringify({ file_name })} WHERE id = ${id}`,
           ),
-          sql`UPDATE notice SET state = CASE WHEN reported > 0 AND resolved = 0 AND media IS NULL THEN 'sent'
+          sql`UPDATE notice SET state = CASE WHEN reported > 0 AND resolved = 0 AND size = 0 THEN 'sent'
             ELSE 'waiting' END, bulletin = NULL WHERE ${isIts}`,
+          sql`UPDATE notice SET bulletin = NULL WHERE ${isNewer}`,
           sql`DELETE FROM bulletin WHERE id = ${id}`,
         ]
         const ended = [
@@ -290,7 +293,8 @@ const createBulletins = (context: NounContext): Noun<Omit<BulletinVerbs, 'takeOv
               name = ${nameOfFile(file_name)}, title = NULL, text = '', tags = NULL,
               click = NULL, size = ${sizeOf(media)} WHERE id = ${id}`,
             ),
-          sql`UPDATE notice SET reported = telling, title = NULL, text = '', tags = NULL, click = NULL, media = NULL,
+          sql`UPDATE notice SET reported = telling, raised = 0, bulletin = NULL WHERE ${isNewer}`,
+          sql`UPDATE notice SET reported = telling, raised = 0, title = NULL, text = '', tags = NULL, click = NULL, media = NULL,
             size = 0, bulletin = ${outcome === 'unknown' ? id : undefined},
             state = CASE WHEN resolved = 1 THEN 'over' ELSE ${outcome} END,
             expires_at = CASE WHEN mark LIKE 't%' THEN ${dialect.least}(expires_at, ${now + sameTextMs})

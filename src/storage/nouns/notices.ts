@@ -45,15 +45,19 @@ const mostEnds = 2000
 
 export const briefColumns: Sql =
   constantSql(`n.id, n.member, n.mark, n.sender, n.name, n.priority, n.count, n.reported,
-  n.received_at, n.last_at, n.expires_at, n.resolved, n.media, n.state`)
+  n.received_at, n.last_at, n.expires_at, n.resolved, n.media, n.state, n.raised`)
 const noticeColumns =
   constantSql(`name, title, text, priority, tags, click, media, size, count, reported, received_at,
-  last_at, expires_at, state, resolved, bulletin`)
+  last_at, expires_at, state, resolved, bulletin, said, raised`)
 
-export type BriefRow = Omit<BriefNotice, 'priority' | 'resolved' | 'has_media' | 'lost_file' | 'shared_id'> &
+export type BriefRow = Omit<
+  BriefNotice,
+  'priority' | 'resolved' | 'is_repeat' | 'has_media' | 'lost_file' | 'shared_id'
+> &
   Keys & {
     priority: number
     resolved: number
+    raised: number
     media?: string
   }
 
@@ -74,13 +78,14 @@ interface Waiting {
 /** A row of a person, and its id once it is stored. */
 type Known = Keys & { readonly id?: number; row: NoticeRow }
 
-export function briefOf({ mark, media, priority, resolved, sender, ...row }: BriefRow): BriefNotice {
+export function briefOf({ mark, media, priority, raised, resolved, sender, ...row }: BriefRow): BriefNotice {
   const { file_name = '', isLost = false } = media === undefined ? {} : fileIn(media)
   return {
     ...row,
     shared_id: sharedIdOf({ mark, sender }),
     priority: priorityOf(priority),
     resolved: resolved === 1,
+    is_repeat: resolved === 0 && raised === 0 && row.reported > 0 && row.count > row.reported,
     has_media: media !== undefined && !isLost,
     lost_file: isLost ? file_name : undefined,
   }
@@ -299,13 +304,13 @@ const createNotices = (context: NounContext): Noun<Omit<NoticeVerbs, 'expire'> &
           sql`SELECT topic, missed, revision FROM topic_member WHERE id = ${id}`,
         )
         const rows = yield* readAll<{ id: number; name: string; count: number }>(
-          sql`SELECT id, name, count FROM notice
+          sql`SELECT id, name, count - reported AS count FROM notice
             WHERE member = ${id} AND state = 'waiting' AND ${isOver()} AND ${dialect.isOneOf(sql`id`, notices)} ORDER BY id`,
         )
         if (!member || rows.length === 0) return
         const missed = JSON.parse(member.missed) as MissedNotices
         const expired = rows.reduce(
-          (sum, { count, name }) => addNames(sum, { [name]: count }),
+          (sum, { count, name }) => addNames(sum, { [name]: Math.max(1, count) }),
           missed.expired,
         )
         yield* write(

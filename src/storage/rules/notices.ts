@@ -34,6 +34,10 @@ export interface NoticeRow {
   readonly state: 'waiting' | 'sending' | 'sent' | 'unknown' | 'over'
   readonly resolved: number
   readonly bulletin?: string | undefined
+  /** Hash of the content of a notice that is not over: that goes once it was sent. */
+  readonly said: string
+  /** It was sent, and came again more urgently since. */
+  readonly raised: number
 }
 
 const [longestTitle, longestName] = [250, 60]
@@ -73,6 +77,10 @@ function createRow(
   }
   return {
     ...row,
+    said: nodeCrypto()
+      .hash('sha256', JSON.stringify(Object.entries(row)), 'hex')
+      .slice(0, 20),
+    raised: 0,
     name: nameOf(notice),
     priority: level,
     size: sizeOf(...Object.values(row)),
@@ -83,6 +91,7 @@ function createRow(
     expires_at: now + keep_ms,
     state: 'waiting',
     resolved: Number(resolved === true),
+    bulletin: undefined,
   }
 }
 
@@ -109,24 +118,35 @@ export function mergeNotice(
   const { name, title } = same
   if (isOver)
     return endNotice(again, saysSomething(notice) ? fresh : { ...fresh, name, title: title ?? name })
-  if (same.state === 'over' || (same.resolved === 1 && same.reported === 0)) return fresh
-  if (same.state === 'sending') return again
-  if (same.state === 'waiting' && same.resolved === 1) return { ...again, state: 'sent', resolved: 0 }
-  const isMore = level > same.priority
-  if (same.state === 'waiting') {
-    const { count, received_at, reported, expires_at } = again
-    const priority = Math.max(level, same.priority)
-    return { ...fresh, count, received_at, reported, expires_at, priority }
+  const { bulletin, expires_at, media, raised, received_at, reported, resolved, state } = same
+  const isWaiting = state === 'waiting'
+  if (state === 'over' || (resolved === 1 && (reported === 0 || state === 'sending'))) return fresh
+  const isFileLeft = isWaiting && same.count === reported
+  const isNextTime = notice.fingerprint === undefined && isWaiting && now >= received_at + sameTextMs
+  const isMore = level > same.priority || isFileLeft || (reported > 0 && isNextTime)
+  if (!isMore && fresh.said === same.said)
+    return resolved === 1 ? forgetContent({ ...again, state: 'sent', resolved: 0 }) : again
+  const isGoing = state === 'sending' || (isWaiting && bulletin !== undefined)
+  const isLeft = isWaiting && resolved === 0 && media !== undefined && fresh.media === undefined
+  return {
+    ...fresh,
+    ...(isLeft && { media, size: fresh.size + sizeOf(media) }),
+    ...(isWaiting && { received_at, expires_at }),
+    count: again.count,
+    priority: Math.max(level, same.priority),
+    raised: Number(isMore || raised === 1),
+    reported: isGoing && isMore ? Math.max(1, reported) : reported,
+    bulletin: isGoing && !isMore ? bulletin : undefined,
   }
-  return isMore ? { ...fresh, count: again.count } : again
 }
 
 /** Returns a row after the notice that it is over. */
 function endNotice(again: NoticeRow, fresh: NoticeRow): NoticeRow {
-  const { reported, resolved, state } = again
+  const { bulletin, count, reported, resolved, said, state } = again
   if (state === 'over' || resolved === 1) return again
-  if (state === 'waiting' && reported === 0) return forgetContent({ ...again, state: 'over' })
-  return { ...fresh, count: again.count, reported: Math.max(1, reported), bulletin: undefined }
+  if (state === 'waiting' && reported === 0 && bulletin === undefined)
+    return forgetContent({ ...again, state: 'over' })
+  return { ...fresh, said, count, reported: Math.max(1, reported), bulletin: undefined }
 }
 
 const forgetContent = (row: NoticeRow): NoticeRow => ({
