@@ -115,7 +115,7 @@ export function subjectOf({ operation, subject = '' }: Line): Subject {
     const endpoint = endpoints.value?.find(one => one.id === id)
     return { name: endpoint ? new URL(endpoint.url).host : id, href: endpoint && `/webhooks?webhook=${id}` }
   }
-  if (operation.endsWith('_topic')) {
+  if (/_topic$|^notify$|^accept_notices$/.test(operation)) {
     return { name: subject, href: may('topics') ? `/topics?topic=${subject}` : undefined }
   }
   if (operation === 'join') {

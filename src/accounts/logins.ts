@@ -148,6 +148,12 @@ export class Logins extends RunningPart<LoginPorts> {
     return this.#markReported(await this.#start(record?.name ?? name, request.force, by))
   }
 
+  /** Whether `login` only looks how a login goes on that was begun, or how it ended. @throws SvcError as `login` for a bad name */
+  async isFollowed(by: Principal, session: string | undefined): Promise<boolean> {
+    const found = await this.#findOfSession(await this.#resolveName(session, by), by)
+    return found !== undefined && (found.ended !== true || found.told !== found.revision)
+  }
+
   /** @throws SvcError `forbidden`, `session_not_found` if a key may not log this session in */
   async #requireLoginScope(name: string, by: Principal): Promise<void> {
     const { bots, users } = scopeOf(by)

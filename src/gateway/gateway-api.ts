@@ -58,7 +58,10 @@ export interface Gateway {
    * user.
    */
   readonly users: Pick<Users, 'list' | 'name'>
-  readonly logins: Pick<Logins, 'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'leave'>
+  readonly logins: Pick<
+    Logins,
+    'login' | 'begin' | 'callOff' | 'follow' | 'forget' | 'giveCode' | 'isFollowed' | 'leave'
+  >
   readonly invitations: Pick<Invitations, keyof Invitations>
   readonly topics: Pick<Topics, keyof Topics>
   readonly webhooks: Pick<Webhooks, Exclude<keyof Webhooks, 'store'>>

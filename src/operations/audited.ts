@@ -35,20 +35,32 @@ interface AuditedCall<O> {
   readonly input: Readonly<Record<string, unknown>>
   /** Returns what the line has in addition. */
   findDetails?(): Promise<Partial<NewAuditLine>>
+  /** What a call that only looks for an end is asked after it ran. */
+  readonly isEnd?: ((output: O) => boolean) | undefined
   run(): Promise<O>
   asSvcError(error: unknown): SvcError
 }
 
 /**
  * Runs a call between the two writes of its audit line. The line is there before the call, so a crash leaves one
- * without an outcome. If the line cannot be written, a call with a key fails, and a call of the owner goes on.
+ * without an outcome. A call that looks for an end has a line after it. If the line cannot be written, a call with a key fails, and a call of the owner goes on.
  */
 export async function runAudited<O>(
-  { name, subject: keys = subjectKeys, input, findDetails, run, asSvcError }: AuditedCall<O>,
+  { name, subject: keys = subjectKeys, input, findDetails, isEnd, run, asSvcError }: AuditedCall<O>,
   { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
   call: Call,
   log: Log,
 ): Promise<O> {
+  if (isEnd) {
+    const output = await run()
+    if (!isEnd(output)) return output
+    return runAudited(
+      { name, subject: keys, input, run: async () => output, asSvcError },
+      { audit, clock },
+      call,
+      log,
+    )
+  }
   const details = await findDetails?.()
   const subject = details?.subject ?? subjectOf(input, keys)
   const line = await audit.add(toLine(name, call, clock.now(), { ...details, subject })).catch(error => {
@@ -78,8 +90,8 @@ export async function runAudited<O>(
 const minuteMs = 60_000
 /** Denied calls of a key to one operation that get a line each, in a minute. */
 const maxDeniedLines = 20
-/** Denied calls in this minute, by operation. */
-const denials = new WeakMap<Principal, Map<string, number>>()
+/** Calls in this minute that have lines together, by operation. */
+const counted = new WeakMap<Principal, Map<string, number>>()
 
 /** Input keys with the subject of a denied call, which has no output. */
 const deniedKeys: readonly string[] = [
@@ -94,38 +106,65 @@ const deniedSubjectOf = (input: unknown): string | undefined => {
   return given && escapeControls(given.slice(0, 200))
 }
 
-/**
- * Writes the audit line of a call that a key may not make, or for a session that the key may not see. If there are
- * many in a minute, the last ones get one line with their number at the end of the minute: otherwise a key without
- * rights could fill the disk.
- */
-export async function auditDenial(
+/** Writes the audit line of a call that a key may not make, or for a session that the key may not see. */
+export function auditDenial(
   operation: string,
   input: unknown,
-  { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
+  gateway: Pick<Gateway, 'audit' | 'clock'>,
   call: Call,
   log: Log,
   outcome = 'denied',
+): Promise<void> {
+  return addCounted(operation, { outcome }, deniedSubjectOf(input), maxDeniedLines, gateway, call, log)
+}
+
+/** Writes the audit line of a call that a key makes often. */
+export async function auditCounted(
+  { name, subject = [] }: { name: string; subject?: readonly string[] | undefined },
+  input: Readonly<Record<string, unknown>>,
+  gateway: Pick<Gateway, 'audit' | 'clock'>,
+  call: Call,
+  log: Log,
+): Promise<void> {
+  const line = { outcome: 'done', subject: subjectOf(input, subject) }
+  // What a topic's own signature sends is the topic's.
+  if (call.by.kind !== 'open') await addCounted(name, line, undefined, 1, gateway, call, log)
+}
+
+/**
+ * Writes a line. If there are many such in a minute, the last ones get one with their number at its end: otherwise a key could
+ * fill the disk.
+ *
+ * @param subject of this line alone
+ */
+async function addCounted(
+  operation: string,
+  line: Pick<NewAuditLine, 'outcome' | 'subject'>,
+  subject: string | undefined,
+  maxLines: number,
+  { audit, clock }: Pick<Gateway, 'audit' | 'clock'>,
+  call: Call,
+  log: Log,
 ): Promise<void> {
   const { by } = call
   if (keyIdOf(by) === undefined) return
   const write = (more: { count?: number; subject?: string | undefined }) =>
     audit
-      .add(toLine(operation, call, clock.now(), { outcome, ...more }))
+      .add(toLine(operation, call, clock.now(), { ...line, ...more }))
       .catch(error => log.warn('no line in the audit log', { tool: operation, error }))
-  const counts = denials.get(by) ?? new Map<string, number>()
-  denials.set(by, counts)
-  const kind = `${operation} ${outcome}`
+  const counts = counted.get(by) ?? new Map<string, number>()
+  counted.set(by, counts)
+  const kind = [operation, line.outcome, line.subject].join(' ')
   const count = (counts.get(kind) ?? 0) + 1
   counts.set(kind, count)
   const writeLater = async () => {
     await clock.sleep(minuteMs, by.ended)
-    const more = (counts.get(kind) ?? 0) - maxDeniedLines
+    const more = (counts.get(kind) ?? 0) - maxLines
     counts.delete(kind)
     if (more > 0) await write({ count: more })
   }
   if (count === 1) void writeLater()
-  if (count <= maxDeniedLines) await write({ subject: deniedSubjectOf(input) })
+  if (count <= maxLines) await write(subject === undefined ? {} : { subject })
 }
 
 const toLine = (

@@ -10,14 +10,22 @@ import type { Call } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { formatList } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
-import { auditDenial, runAudited } from './audited.ts'
+import { auditCounted, auditDenial, runAudited } from './audited.ts'
 import type { Operation, RestShape } from './operation.ts'
 import { hasRight, mayCall, rightsOf } from './rights.ts'
 
 /** The part of an operation that the gate needs. */
 type InvokedOperation = Pick<
   Operation,
-  'name' | 'parse' | 'right' | 'furtherRights' | 'effect' | 'audited' | 'subject' | 'findAuditDetails'
+  | 'name'
+  | 'parse'
+  | 'right'
+  | 'furtherRights'
+  | 'effect'
+  | 'audited'
+  | 'subject'
+  | 'findAuditDetails'
+  | 'poll'
 >
 
 /**
@@ -53,16 +61,25 @@ export async function invoke<O>(
     const view = viewFor(gateway, by)
     const run = () => operation.run(view, parsed, call)
     const findDetails = async () => operation.findAuditDetails?.(view, parsed, call) ?? {}
-    const output = audited
-      ? await runAudited({ ...operation, input: parsed, findDetails, run, asSvcError }, gateway, call, log)
-      : await run()
+    const { poll } = operation
+    const isEnd = (await poll?.isOne(view, parsed, call)) ? poll?.isEnd : undefined
+    const output =
+      audited === true
+        ? await runAudited(
+            { ...operation, input: parsed, findDetails, isEnd, run, asSvcError },
+            gateway,
+            call,
+            log,
+          )
+        : await run()
+    if (audited === 'counted') await auditCounted(operation, parsed, gateway, call, log)
     // The key ended while the call waited.
     by.ended?.throwIfAborted()
     return output
   } catch (error) {
     const svcError = asSvcError(error)
     // The session may exist outside the scope of the caller, which the answer does not show.
-    if (svcError.code === 'session_not_found' && !audited)
+    if (svcError.code === 'session_not_found' && audited !== true)
       await auditDenial(operation.name, input, gateway, call, log, svcError.code)
     throw svcError.code === 'session_not_found' ? await withSessionNames(svcError, gateway, call) : svcError
   }

@@ -39,6 +39,11 @@ export const login = defineTool({
     ),
   }),
   output: LoginStatus,
+  poll: {
+    isOne: async ({ logins }, { session_name, verify_code }, { by }) =>
+      verify_code === undefined && logins.isFollowed(by, session_name),
+    isEnd: ({ qr_url, status }) => status === 'confirmed' || (status !== 'waiting' && qr_url === undefined),
+  },
   errors: ['session_not_found', 'upstream_error', 'upstream_timeout', 'rate_limited', 'forbidden'],
   cli: {
     path: ['login'],

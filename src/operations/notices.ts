@@ -102,12 +102,12 @@ async function store(
   }
 }
 
-/** Its own log is the topic: what was sent, and what waits. */
 export const acceptNotices = defineOperation({
   name: 'accept_notices',
   title: 'Notify a topic',
   effect: 'write',
-  audited: false,
+  audited: 'counted',
+  subject: ['topic'],
   right: 'notify',
   description:
     'Takes what a program sends to a topic. `read` is called once the caller may notify the topic, and returns the notices.',

@@ -172,9 +172,15 @@ export interface OperationDefinition<I extends TObject, O extends TSchema> {
   readonly partOf?: string
   /**
    * Whether a call has a line in the audit log. Default: unless the effect is `read`. False for an operation that
-   * is called all the time, or whose line is written elsewhere; true for one that hands out very much.
+   * is called all the time, or whose line is written elsewhere; true for one that hands out very much. counted: calls of a
+   * key to one subject have a line in a minute, and one with the number of the others.
    */
-  readonly audited?: boolean
+  readonly audited?: boolean | 'counted'
+  /** Calls that look at what an earlier one began: only the one that brings its end has a line. */
+  readonly poll?: {
+    isOne(gateway: Gateway, input: Static<I>, call: Call): Promise<boolean>
+    isEnd(output: Static<O>): boolean
+  }
   /** Input keys with the subject of its line in the audit log. Default: ids, and names of sessions. */
   readonly subject?: readonly Extract<keyof Static<I>, string>[]
   /** Returns what its line in the audit log has in addition, before the call runs. It does not throw. */

@@ -215,8 +215,8 @@ export const notify = defineOperation({
   name: 'notify',
   title: 'Notify the people of a topic on WeChat',
   effect: 'write',
-  // A line for each notice of a storm would bury the others.
-  audited: false,
+  audited: 'counted',
+  subject: ['topic'],
   right: 'notify',
   description:
     'Says something to a topic. It is stored when this returns, and goes out when it may: urgent things at once, the others together. The same again is one message with a count.',

@@ -183,6 +183,7 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
     logins: {
       login: () =>
         view.logins.login(by, { session_name: 'work', timeout: 0, force: false, verify_code: '1' }, signal),
+      isFollowed: () => view.logins.isFollowed(by, 'work'),
       begin: () => view.logins.begin(by, 'work', false, signal),
       callOff: () => view.logins.callOff(by, 'nothing'),
       follow: () => view.logins.follow(by, { session: 'work' }, 0, signal),

@@ -162,6 +162,44 @@ test('of many denied calls in a minute, the last ones have one line together', a
   expect(last?.count).toBeUndefined()
 })
 
+test('what a key notifies stands under the key, by topic: the first of a minute, and the number of the others', async () => {
+  await using t = await withGateway()
+  const by: Principal = { ...key, id: 'k3', grant: { rights: ['notify'], topics: ['home', 'work'] } }
+  for (const name of ['home', 'work'])
+    await t.gateway.topics.add(owner, { name, to: [t.bots.get('default')!.user_id] })
+  const say = (name: string, topic: string, from: Principal) => {
+    const read = async () => [{ text: 'x', priority: 'default' }]
+    const input = name === 'notify' ? { topic, text: 'x' } : { topic, read }
+    return invoke(operationNamed(name), t.gateway, input, createDirectCall({ by: from }), silentLog)
+  }
+  const lines = async () =>
+    (await t.gateway.audit.list({ limit: 100, after: 0 }))
+      .filter(({ operation }) => /notif|notices/.test(operation))
+      .map(({ count, operation, outcome, principal, subject }) => [
+        [principal, operation, subject, outcome].join(' '),
+        count,
+      ])
+  const topics = (await t.gateway.topics.list(owner)).map(({ name }) => name)
+  expect(topics).toEqual(['home', 'work'])
+  for (let nth = 0; nth < 30; nth++) await say('accept_notices', 'home', by)
+  await say('notify', 'work', by)
+  await say('notify', 'work', owner)
+  await say('accept_notices', 'home', {
+    kind: 'open',
+    id: 'home',
+    grant: { rights: ['notify'], topics: ['home'] },
+  })
+  expect(await failure(say('notify', 'elsewhere', by))).toMatchObject({ code: 'not_found' })
+  const first = [
+    ['key:k3 accept_notices home done', undefined],
+    ['key:k3 notify work done', undefined],
+  ]
+  expect(await lines()).toEqual(first)
+  await t.pass(60_000)
+  await t.until('counted', async () => (await lines()).length > 2)
+  expect(await lines()).toEqual([...first, ['key:k3 accept_notices home done', 29]])
+})
+
 test('lines of the audit log are events only for callers who may read it', async () => {
   const { lines, call } = opened()
   const webhook = { url: 'https://example.com/', types: ['audit.line'] }
@@ -208,7 +246,6 @@ describe('each operation', () => {
   test('that changes something has a line, except these', () => {
     const unaudited = operations.filter(({ audited, effect }) => effect !== 'read' && audited === false)
     expect(unaudited.map(({ name }) => name).sort()).toEqual([
-      'accept_notices',
       'begin_reading',
       'download',
       'follow_messages',
@@ -216,7 +253,6 @@ describe('each operation', () => {
       'join_by_invitation',
       'mark_read',
       'mark_unread',
-      'notify',
       'open_messages',
       'recv',
       'send',

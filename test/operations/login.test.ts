@@ -76,3 +76,27 @@ test('who types nothing, cannot be asked, or gave digits gets the status instead
   })
   expect(given.asked).toEqual([])
 })
+
+test('the log has a line when a login begins, one for its digits, and one when it ends, however often it is looked at', async () => {
+  for (const verify_code of ['off', 'on'] as const) {
+    await using t = await withGateway({ sessions: [], switches: { verify_code } })
+    const lines = async () =>
+      (await t.gateway.audit.list({ limit: 100, after: 0 })).map(
+        ({ operation, outcome, subject }) => `${operation} ${subject} ${outcome}`,
+      )
+    const { qr_url } = await call(t, {}).done
+    for (let nth = 0; nth < 5; nth++) await call(t, { timeout: 0 }).done
+    expect(await lines()).toEqual(['login a done'])
+    const seen = await t.sandbox.scan({ qrcode: qr_url!, confirm: true })
+    let last: LoginStatus | undefined
+    for (let nth = 0; nth < 20 && last?.status !== 'confirmed'; nth++) {
+      const code = last?.status === 'need_verifycode' ? { verify_code: seen.verify_code } : {}
+      last = await call(t, { timeout: 2, ...code }).done
+    }
+    expect(last?.status).toBe('confirmed')
+    // The digits may bring the end.
+    const all = await lines()
+    expect(all).toEqual(Array(all.length).fill('login a done'))
+    expect(all.length).toBeWithin(2, verify_code === 'on' ? 4 : 3)
+  }
+})

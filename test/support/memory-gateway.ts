@@ -331,6 +331,7 @@ export class MemoryGateway implements Gateway {
     giveCode: unknown,
     callOff: async () => true,
     forget: none,
+    isFollowed: async () => false,
     leave: none,
     login: async (_by: Principal, request: LoginRequest, _signal: AbortSignal) => {
       this.#note('login', request)
