@@ -194,14 +194,14 @@ export class AnswerDelivery {
     if (await this.hasRoom(to)) await this.tell(to, text, key)
   }
 
-  /** Returns the texts in the language of the user's newest message. A command such as /stop has no language. */
+  /** Returns the texts in the language of the user. */
   async textsFor({ session, user_id }: Recipient): Promise<Texts> {
     const wanted = { session, user_id, direction: 'received', limit: messagesForLanguage } as const
     const { messages } = await this.#ports.svc.history(wanted).catch(error => {
       if (!isFinal(error)) throw error
       return { messages: [] }
     })
-    return textsFor(messages.find(({ text }) => text && !text.startsWith('/'))?.text ?? '')
+    return textsFor(...messages.map(({ text }) => text))
   }
 
   /** Whether the delivery began so long ago that svc may no longer know the key of the part that was being sent. */

@@ -1,5 +1,6 @@
 /** What the process of an agent itself says to people on WeChat, in English and Chinese. */
 
+import { isChineseFor } from '../model/language.ts'
 import { plainOf } from '../model/typed-answer.ts'
 import { chineseFailures, englishFailures } from './failure-text.ts'
 import { chineseQuestions, englishQuestions } from './question-text.ts'
@@ -129,5 +130,5 @@ const chinese: typeof english = {
 
 export type Texts = typeof english
 
-/** Returns the texts in the language of a message: Chinese if it has Chinese characters. */
-export const textsFor = (message: string): Texts => (/\p{Script=Han}/u.test(message) ? chinese : english)
+/** Returns the texts for a person. @param wrote what that wrote, the newest first */
+export const textsFor = (...wrote: string[]): Texts => (isChineseFor(wrote) ? chinese : english)

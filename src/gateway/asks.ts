@@ -4,6 +4,7 @@
  */
 import { type Call, createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
+import { isChineseFor } from '../model/language.ts'
 import type { HistoryPage, Message, SendResult } from '../model/message.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
 import {
@@ -31,7 +32,7 @@ export interface AskPorts {
   readonly log: Pick<MessageLog, 'getHead' | 'wait'>
   /** Returns a message by its row id, if it is there. */
   readMessage(id: number): Promise<Message | undefined>
-  readonly history: Pick<History, 'page'>
+  readonly history: Pick<History, 'page' | 'lastWords'>
   readonly sender: Pick<Sender, 'send'>
   readonly outbox: Pick<Outbox, 'get' | 'cancel'>
   /** Resolves a user in the scope to an id, and the session that sends to that user. */
@@ -165,7 +166,14 @@ export class Asks extends RunningPart<AskPorts> {
     const { over } = await this.#judge(message)
     const now = this.runtime.clock.now()
     if (!over) return isSecond || now - message.timestamp > pauseMs
-    return (await this.#tell(over, formatOver(over), `late:${message.id}`, now + overMs)) !== 'later'
+    return (
+      (await this.#tell(
+        over,
+        formatOver(over, await this.#isChinese(over)),
+        `late:${message.id}`,
+        now + overMs,
+      )) !== 'later'
+    )
   }
 
   /**
@@ -401,6 +409,10 @@ export class Asks extends RunningPart<AskPorts> {
     return undefined
   }
 
+  async #isChinese(ask: StoredAsk): Promise<boolean> {
+    return isChineseFor(await this.ports.history.lastWords(ask), ask.text)
+  }
+
   /** Shows a question once more after the first of these messages, and says how to answer it after the newest of those after that. */
   async #answerUnclear(ask: StoredAsk, messages: readonly Unclear[]): Promise<void> {
     const { code, expires_at, id } = ask
@@ -408,7 +420,8 @@ export class Asks extends RunningPart<AskPorts> {
     const newest = messages.findLast(({ isAfterAgain }) => isAfterAgain)
     for (const one of [messages[0], newest]) {
       if (!one || answered.has(one.id)) continue
-      const [text, key] = one === newest ? [howTo(ask), one.id] : [formatAsk(ask), 'again']
+      const [text, key] =
+        one === newest ? [howTo(ask, await this.#isChinese(ask)), one.id] : [formatAsk(ask), 'again']
       const sent = await this.#tell(ask, text, `${id}:${code}:${key}`, expires_at)
       if (sent === 'later') return
       this.#unclear.set(id, answered.add(one.id))
@@ -503,21 +516,19 @@ const formatAsk = ({ text, ...ask }: StoredAsk): string => [text, '', ...linesOf
 const linesOf = ({ code, options }: Pick<StoredAsk, 'code' | 'options'>): string[] =>
   options.map(({ name }, nth) => `${code} ${nth + 1} = ${name}`)
 
-const isChinese = ({ text }: StoredAsk): boolean => /\p{Script=Han}/u.test(text)
-
 /** What a person reads whose answers were not clear, also after the question was shown once more. */
-const howTo = (ask: StoredAsk): string =>
+const howTo = (ask: StoredAsk, isChinese: boolean): string =>
   [
-    isChinese(ask)
+    isChinese
       ? '没有看懂，还没有作出选择。请回复下面的一行：'
       : 'That was not clear, so nothing was chosen. Send one of these lines:',
     ...linesOf(ask),
   ].join('\n')
 
 /** What a person reads who answers too late. */
-const formatOver = (ask: StoredAsk): string => {
+const formatOver = (ask: StoredAsk, isChinese: boolean): string => {
   const text = cutMiddle(ask.text.replace(/\s+/g, ' '), mostQuoted)
-  return isChinese(ask)
+  return isChinese
     ? `这个问题已经结束，你的回答没有被采用：${text}`
     : `This question is over, so your answer was not used: ${text}`
 }

@@ -145,7 +145,7 @@ async function openRooms(options: GatewayOptions, directory: Directory, runtime:
     ...own,
     ...send,
     ...push,
-    ...open.openTopics(directory, { ...own, ...send, media }, runtime),
+    ...open.openTopics(directory, { ...own, ...send, history, media }, runtime),
     sessionEvents: open.openSessionEvents(directory, own.accounts, receive, runtime),
     events: new EventReader({ events, log, views, resolveTarget, sessions }),
     asks: openAsks(directory, send, receive, history, runtime),

@@ -63,6 +63,12 @@ export class History extends RoomPart<HistoryPorts> {
     return isName ? resolveUserId(this.ports, { user, session, scope }, 'user_id') : user
   }
 
+  /** Returns what a person wrote last, the newest first. */
+  async lastWords({ session, user_id }: { session: string; user_id: string }): Promise<string[]> {
+    const { messages } = await this.page({ session, user_id, direction: 'received', limit: 5, offset: 0 })
+    return messages.map(({ text }) => text)
+  }
+
   /**
    * Returns a page of the log. The signal ends a search that takes long.
    *

@@ -196,7 +196,9 @@ export function openTopics(
     sender,
     users,
     media,
+    history,
   }: Pick<ReturnType<typeof openSend>, 'findChat' | 'sender'> & {
+    history: BulletinPorts['history']
     accounts: Accounts
     users: Users
     media: Media
@@ -232,7 +234,7 @@ export function openTopics(
       },
       own,
     ),
-    bulletins: new Bulletins({ topics, findRight, sender }, own),
+    bulletins: new Bulletins({ topics, findRight, history, sender }, own),
   }
 }
 

@@ -1,4 +1,5 @@
 /** The text of a bulletin: as much as one message may have, the newest first, and the rest counted by name. */
+import { isChineseFor } from '../model/language.ts'
 import { withoutUnseen } from '../model/seen.ts'
 import type { Priority } from '../model/topic.ts'
 import { topicLetter } from '../model/topic-name.ts'
@@ -40,6 +41,8 @@ export interface BulletinContent {
   readonly rest: number
   /** Whether nothing more goes until the person writes. */
   readonly isLast: boolean
+  /** What the person wrote last, the newest first. */
+  readonly wrote?: readonly string[]
 }
 
 const english = {
@@ -84,10 +87,17 @@ const urgencySigns: Partial<Record<Priority, string>> = { max: '‼️', high: '
 const emojisOf = ({ emojis = {}, tags = [] }: BulletinLine): string[] =>
   tags.flatMap(tag => (Object.hasOwn(emojis, tag) ? emojis[tag]! : []))
 
-export function formatBulletin({ doubts, isLast, lines, missed, others, rest }: BulletinContent): string {
-  const words = /\p{Script=Han}/u.test(lines.map(one => `${one.topic} ${one.name} ${one.text}`).join('\n'))
-    ? chinese
-    : english
+export function formatBulletin({
+  doubts,
+  isLast,
+  lines,
+  missed,
+  others,
+  rest,
+  wrote = [],
+}: BulletinContent): string {
+  const about = lines.map(one => `${one.topic} ${one.name} ${one.text}`).join('\n')
+  const words = isChineseFor(wrote, about) ? chinese : english
   const only = lines.length === 1 && Object.keys(others).length === 0
   const { counted, shown } = only ? { counted: {}, shown: [] } : shorten(lines, words)
   const total = lines.length + Object.values(others).reduce((sum, count) => sum + count, 0)

@@ -2,6 +2,7 @@
  * Sends what waits in topics, one message for each person at a time. A bulletin is durable before it is handed over, and is
  * sent with an idempotency key: a process that takes it over after a crash gets the result of the first time.
  */
+
 import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { keyKnownMs, type SendResult } from '../model/message.ts'
@@ -18,6 +19,10 @@ import { type Plan, planBulletin } from './plan.ts'
 
 export interface BulletinPorts {
   readonly topics: TopicStore
+  readonly history: {
+    /** Returns what a person wrote last, the newest first. */
+    lastWords(person: TopicPerson): Promise<readonly string[]>
+  }
   readonly sender: Pick<Sender, 'send'>
   /** What is left of the right to answer a person; undefined if the account is not connected. */
   findRight(person: TopicPerson): Promise<Pick<KnownUser, 'remaining' | 'last_received'> | undefined>
@@ -151,6 +156,7 @@ export class Bulletins extends RunningPart<BulletinPorts> {
     const counted = topics.filter(({ id }) => plan.missed.includes(id))
     const missed = Object.fromEntries(counted.map(({ id, missed }) => [id, missed]))
     const text = formatBulletin({
+      wrote: await this.ports.history.lastWords(person),
       lines,
       others: sumNames(all.slice(mostLines).map(one => ({ [one.name]: countOf(one) }))),
       missed: {

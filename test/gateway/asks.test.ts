@@ -174,6 +174,26 @@ test('a code is answered also when it is over or not clear', async () => {
   expect(await t.gateway.asks.takes(await newest())).toBe('over')
 })
 
+test('what svc says of a question is in the language of the person, else in that of the question', async () => {
+  for (const [wrote, text, isChinese] of [
+    ['你好', 'Deploy?', true],
+    ['hello', '部署吗？', false],
+    ['42', '部署吗？', true],
+  ] as const) {
+    await using t = await begin()
+    await hear(t, wrote)
+    const asked = await ask(t, { text })
+    const code = await codeIn(t, text)
+    await hear(t, `${code} 1`)
+    await t.until('answered', async () => (await look(t, asked.id)).state === 'answered')
+    const before = (await t.sandbox.messages({ from: 'bot' })).length
+    await hear(t, `${code} 2`)
+    await t.gateway.asks.hear()
+    const said = JSON.stringify((await t.sandbox.messages({ from: 'bot' })).slice(before))
+    expect([wrote, /这个问题/.test(said), said.includes('question')]).toEqual([wrote, isChinese, !isChinese])
+  }
+})
+
 test('a plain choice needs to be the next word of a person who has one question', async () => {
   const { t, asked } = await open()
   await using _ = t

@@ -23,6 +23,7 @@ async function setUp() {
   const t = await openSqlite()
   const { clock } = t
   const sent: SendRequest[] = []
+  const wrote: string[] = []
   const right = { remaining: 10, last_received: clock.now() }
   let answer: (request: SendRequest) => Answer | Promise<Answer> = () => ({ status: 'accepted' })
   const known = new Map<string, SendResult>()
@@ -41,6 +42,7 @@ async function setUp() {
   const ports = {
     topics: t.store.topics,
     sender: { send },
+    history: { lastWords: async () => wrote },
     findRight: async () => right,
     findTopName: async () => 'top',
     isRunning: async () => true,
@@ -52,7 +54,7 @@ async function setUp() {
   const newWorker = () => new Bulletins(ports, runtime)
   let worker = newWorker()
   return {
-    ...{ t, sent, right, topics, runtime },
+    ...{ t, sent, right, topics, runtime, wrote },
     text: () => sent.map(({ text }) => text).join('\n----\n'),
     say: (...notices: Partial<Notice>[]) =>
       topics.accept(
@@ -555,4 +557,20 @@ test('a process that dies after it sent sends nothing twice; what may not have a
     '[home] ❗ three',
   ])
   expect(text()).toMatch(/three[\s\S]*May not have arrived.*two/)
+})
+
+test('the words around notices are in the language of the person, else in that of the notices', async () => {
+  for (const [wrote, said, isChinese] of [
+    [['下午好'], 'disk full', true],
+    [['1', '👍', '/stop', '8X3V 1', '好'], 'disk full', true],
+    [['thank you'], '磁盘已满', false],
+    [['42'], '磁盘已满', true],
+    [[], 'disk full', false],
+  ] as const) {
+    await using s = await setUp()
+    s.wrote.push(...wrote)
+    await s.say({ text: said }, { text: `${said}!` })
+    await s.pass(10)
+    expect(s.sent[0]!.text!.split('\n')[0]).toBe(isChinese ? '2 条通知' : '2 notices')
+  }
 })
