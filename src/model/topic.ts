@@ -10,6 +10,17 @@ export type Priority = (typeof priorities)[number]
 /** Bytes of the text of a notice. What is longer keeps its beginning and its end. A message has 16,384. */
 export const longestNotice = 15_000
 
+/** A text that no message can hold, as a file that begins with its title. */
+export const fileOfText = (title = '', text: string) => ({
+  name: `${
+    title
+      .replace(/[^\p{L}\p{N}\p{M}._-]+/gu, ' ')
+      .slice(0, 60)
+      .trim() || 'notice'
+  }.txt`,
+  bytes: new TextEncoder().encode(title ? `${title}\n\n${text}` : text),
+})
+
 /** The text of a notice that says nothing, as in ntfy. */
 export const nothingSaid = 'triggered'
 

@@ -7,6 +7,7 @@ import type { MediaContent } from '../model/message.ts'
 import { formatPrincipal, type Principal } from '../model/principal.ts'
 import {
   type AcceptedNotice,
+  fileOfText,
   longestNotice,
   mostMembers,
   type NewTopicInput,
@@ -95,10 +96,9 @@ export class Topics extends RunningPart<TopicPorts> {
     const { media } = notice
     if (media?.path !== undefined || media?.data !== undefined)
       return { ...notice, media: await keepFile(media, call) }
-    const bytes = Buffer.from(notice.text)
-    if (media || bytes.length <= longestNotice) return notice
+    if (media || Buffer.byteLength(notice.text) <= longestNotice) return notice
     try {
-      return { ...notice, media: await keepFile(textFileOf(bytes), call) }
+      return { ...notice, media: await keepFile(textFileOf(notice), call) }
     } catch (error) {
       // Its beginning and its end are in the message.
       if (isSvcError(error) && error.code === 'rate_limited') return notice
@@ -363,10 +363,9 @@ function toTopic(
   })
 }
 
-const textFileOf = (bytes: Buffer): MediaContent => ({
-  kind: 'file',
-  data: bytes.toString('base64'),
-  file_name: 'notice.txt',
-})
+function textFileOf({ text, title }: Notice): MediaContent {
+  const { bytes, name } = fileOfText(title, text)
+  return { kind: 'file', data: Buffer.from(bytes).toString('base64'), file_name: name }
+}
 
 const isEmpty = (counts: NameCounts = {}): boolean => Object.keys(counts).length === 0

@@ -188,7 +188,7 @@ test('what svc says of a question is in the language of the person, else in that
     await t.until('answered', async () => (await look(t, asked.id)).state === 'answered')
     const before = (await t.sandbox.messages({ from: 'bot' })).length
     await hear(t, `${code} 2`)
-    await t.gateway.asks.hear()
+    await (t.gateway.asks as Asks).hear()
     const said = JSON.stringify((await t.sandbox.messages({ from: 'bot' })).slice(before))
     expect([wrote, /这个问题/.test(said), said.includes('question')]).toEqual([wrote, isChinese, !isChinese])
   }

@@ -3,6 +3,7 @@ import { expect, test } from 'bun:test'
 import { createGrant, rejectWider } from '../../src/access/grants.ts'
 import { onlyNotifies, presets, type Right } from '../../src/model/access.ts'
 import { createDirectCall } from '../../src/model/call.ts'
+import type { MediaContent } from '../../src/model/message.ts'
 import { owner, type Principal } from '../../src/model/principal.ts'
 import type { Notice } from '../../src/model/topic.ts'
 import { changeTopic, notify } from '../../src/operations/topics.ts'
@@ -16,6 +17,7 @@ const said = [{ text: 'hello', priority: 'default' as const }]
 async function setUp() {
   const t = await openSqlite()
   const runtime = runtimeOf({ clock: t.clock })
+  const kept: MediaContent[] = []
   const topics = new Topics(
     {
       topics: t.store.topics,
@@ -23,12 +25,15 @@ async function setUp() {
       findTopName: async () => 'top',
       isRunning: async () => true,
       findChat: async () => ({ session: 's', user_id: 'mUm@im.wechat' }),
-      keepFile: async ({ kind }) => ({ kind, upload_id: 'kept' }),
+      keepFile: async file => {
+        kept.push(file)
+        return { kind: file.kind, upload_id: 'kept' }
+      },
     },
     runtime,
   )
   for (const name of ['home', 'work']) await topics.add(owner, { name, to: ['Mum'] })
-  return { topics, store: t.store.topics, [Symbol.asyncDispose]: () => t[Symbol.asyncDispose]() }
+  return { kept, topics, store: t.store.topics, [Symbol.asyncDispose]: () => t[Symbol.asyncDispose]() }
 }
 
 const keyOf = (topics: string[] | undefined): Principal => ({
@@ -179,6 +184,23 @@ test('a text that no message can hold is a file, too', async () => {
   const missing = Number(/\d[\d,]*/.exec(kept!.text)![0].replaceAll(',', ''))
   const gap = /\n\[[^\]]*\]\n/.exec(kept!.text)![0]
   expect(kept!.text.length - gap.length + missing).toBe(text.length)
+})
+
+test('a long text as a file begins with its title, and has its name', async () => {
+  await using s = await setUp()
+  const text = 'x'.repeat(20_000)
+  for (const [title, name] of [
+    ['Backup: sda/1 failed', 'Backup sda 1 failed.txt'],
+    ['备份失败', '备份失败.txt'],
+    ['???', 'notice.txt'],
+    [undefined, 'notice.txt'],
+  ] as const) {
+    await s.topics.accept(createDirectCall(), 'home', [{ text, priority: 'high', ...(title && { title }) }])
+    const { data = '', file_name } = s.kept.at(-1)!
+    const said = Buffer.from(data, 'base64').toString()
+    expect([file_name, said.split('\n')[0]]).toEqual([name, title ?? text])
+    expect(said.endsWith(text)).toBe(true)
+  }
 })
 
 test('a key that is made again under its name by the same maker is the same sender; the owner and the panel end all', async () => {

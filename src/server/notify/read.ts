@@ -1,7 +1,7 @@
 /** Tells by what comes who the sender of a request to a topic is, and reads its notices: no reader guesses at words. */
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../../model/error.ts'
-import { longestNotice, type Priority, type TopicForDoor } from '../../model/topic.ts'
+import { fileOfText, longestNotice, type Priority, type TopicForDoor } from '../../model/topic.ts'
 import type { SentNotice } from '../../operations/notices.ts'
 import { isObject } from '../../platform/fields.ts'
 import {
@@ -201,7 +201,7 @@ function readFilesOf(sources: FieldSources, { bytes, files = [], json, text }: R
   const named = readFiles(field?.value, name)
   const isLong = Buffer.byteLength(text ?? '') > longestNotice
   const isFile = json === undefined && text === undefined && bytes.length > 0
-  const long = isLong ? [{ name: 'notice.txt', bytes: new TextEncoder().encode(text) }] : []
+  const long = isLong ? [fileOfText(findText(sources, 'title')?.text, text ?? '')] : []
   return {
     files: [...files, ...(isFile ? [{ name, bytes }] : long), ...named.files],
     lines: named.lines,
