@@ -162,6 +162,34 @@ const rows: Record<string, ProgramRow> = {
     hasNot: ['0526', '1420452191104'],
   },
   // https://developer.pagerduty.com/docs/webhooks-overview
+  'Linear: an urgent issue': {
+    body: {
+      action: 'create',
+      type: 'Issue',
+      data: {
+        title: 'Crash on start',
+        number: 12,
+        priority: 1,
+        priorityLabel: 'Urgent',
+        team: { key: 'APP' },
+      },
+      url: 'https://linear.app/acme/issue/APP-12',
+    },
+    head: 'Crash on start',
+    has: ['Urgent', 'APP'],
+    notice: { priority: 'max' },
+  },
+  'PagerDuty: a priority above its urgency': {
+    body: {
+      event: {
+        event_type: 'incident.triggered',
+        data: { title: 'DB is down', status: 'triggered', urgency: 'high', priority: { summary: 'P1' } },
+      },
+    },
+    head: 'DB is down',
+    has: ['urgency: high'],
+    notice: { priority: 'max' },
+  },
   PagerDuty: {
     body: {
       event: {

@@ -171,7 +171,7 @@ function addLeaves({ depth, key, path, value }: Place, leaves: Leaf[], room: Val
 }
 
 /** Where JSON says how urgent it is, and words by which it says that something is over. */
-const urgencyPath = /(severity|priority|urgency|importance)(_?level)?(\.(name|value|summary|label))?$/i
+const urgencyPath = /(severity|priority|urgency|importance)(_?level|label)?(\.(name|value|summary|label))?$/i
 const pastPath = /previous|old|before/i
 const overState = /^(resolved?|closed?|ok|up|recovered|operational|succe\w+|inactive|normal)$/i
 

@@ -260,5 +260,5 @@ function readUrgency(
   if (isWord) return { ...readPriority(severity.value, named), keys }
   // Deeper inside, it may be about something else: it makes nothing wait.
   const deeper = urgenciesIn(json).map(word => readPriority(word, named).priority)
-  return { priority: deeper.find(priority => priority === 'max' || priority === 'high'), keys }
+  return { priority: (['max', 'high'] as const).find(one => deeper.includes(one)), keys }
 }
