@@ -18,7 +18,7 @@ import { adviceOf } from '../model/next-step.ts'
 import { defaultSessionName, type Session, sessionKeyOf, sessionNotFoundError } from '../model/session.ts'
 import { forgetLogin } from '../operations/accounts.ts'
 import { verbs } from '../operations/tools.ts'
-import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
+import { type Clock, endsWithin } from '../platform/clock.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
@@ -47,9 +47,9 @@ export async function runAgents(command: Command): Promise<void> {
   void waitForStop(io).then(signal => closing.abort(new SvcError('shutting_down', `stopped by ${signal}`)))
   const log = await serverLog(config, command)
   const { basePath: dataFolder, pace } = config
-  const tasks = new Tasks(systemClock)
+  const tasks = new Tasks(io.clock)
   const { agents: folders } = localFilesOf(dataFolder)
-  const ports = { agents, clock: systemClock, dataFolder, folders, pace, tasks }
+  const ports = { agents, clock: io.clock, dataFolder, folders, pace, tasks }
   const started = await Promise.all(
     agents.map(async agent => {
       const own = { ...ports, log: log.child(agent.name) }
@@ -60,11 +60,11 @@ export async function runAgents(command: Command): Promise<void> {
   await using stack = new AsyncDisposableStack()
   await claimDirectory(config)
   const isPhoneFree = command.getOptionValueSource('sandboxPort') !== 'cli'
-  const sandbox = config.sandbox ? await openSandboxFor(config, log, stack, { isPhoneFree }) : undefined
+  const sandbox = config.sandbox ? await openSandboxFor(config, log, stack, io, isPhoneFree) : undefined
   try {
     await logIn(agents, { config, command, sandbox, signal: closing.signal })
     if (closing.signal.aborted) return
-    const svc = stack.use(await openLibrary(config, { log, sandbox, tasks }))
+    const svc = stack.use(await openLibrary(config, { clock: io.clock, log, sandbox, tasks }))
     noteFailingTasks(dataFolder, tasks, log, closing.signal)
     stack.defer(() => noteAddress(dataFolder))
     await printAgents(agents, svc, { config, io, phoneUrl: sandbox && `${sandbox.url}/phone` })
@@ -228,7 +228,7 @@ async function logIn(
 
 const openLibrary = (
   config: Config,
-  { log, sandbox, tasks }: { log: Log; sandbox: { url: string } | undefined; tasks: Tasks },
+  { log, sandbox, ...timing }: { clock: Clock; log: Log; sandbox: { url: string } | undefined; tasks: Tasks },
 ): Promise<Svc> => {
   const options = {
     basePath: config.basePath,
@@ -244,7 +244,7 @@ const openLibrary = (
     ...(sandbox ? { sandboxUrl: sandbox.url } : { upstreamUrl: config.upstreamUrl, cdnUrl: config.cdnUrl }),
     log,
   }
-  return Svc.open(options, { tasks })
+  return Svc.open(options, timing)
 }
 
 /** Writes a pace as options do. */

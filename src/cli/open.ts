@@ -90,9 +90,9 @@ export async function openForCommand(
   const config = onlyReads ? await withFolders(given, stack) : given
   const log = createLog(config.logLevel, io.log, config.logFormat)
   const isNew = await claimDirectory(config)
-  const sandbox = config.sandbox ? await openSandbox(config, log, stack) : undefined
+  const sandbox = config.sandbox ? await openSandbox(config, log, stack, io) : undefined
   const gateway = stack.use(
-    await openGateway({ config, log, version, oneShot: true, sandboxUrl: sandbox?.url }),
+    await openGateway({ config, log, version, oneShot: true, sandboxUrl: sandbox?.url, clock: io.clock }),
   )
   return Object.assign(stack.move(), { gateway, log, isNew, phoneUrl: sandbox && `${sandbox.url}/phone` })
 }

@@ -97,14 +97,13 @@ export async function serveSandbox(config: Config, command: Command): Promise<vo
   await using stack = new AsyncDisposableStack()
   if (!(await fileExists(localFilesOf(config.basePath).sandbox)))
     await tryAddress(config.host, '--sandbox-port', config.sandboxPort)
-  const { basePath } = config
-  const isNew = await claimDirectory({ basePath, sandbox: true })
-  const { startSandbox } = await loadSandbox()
-  const sandbox = await startSandbox(sandboxOptionsOf(config, log, config.host)).catch(async error => {
+  const isNew = await claimDirectory({ basePath: config.basePath, sandbox: true })
+  const options = sandboxOptionsOf(config, log, config.host, io.clock)
+  const sandbox = await (await loadSandbox()).startSandbox(options).catch(async error => {
     throw await toListenError(error, '--sandbox-port', config.sandboxPort, config.host)
   })
   stack.defer(() => sandbox.stop())
-  if (isNew) log.info('a new data directory was made', { path: basePath })
+  if (isNew) log.info('a new data directory was made', { path: config.basePath })
   const printLine = createLinePrinter(io.out, config.logFormat)
   if (config.banner && config.logFormat === 'text') io.out.print(formatBanner(version))
   printLine({ text: `phone on ${sandbox.url}/phone`, url: `${sandbox.url}/phone` })

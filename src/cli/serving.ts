@@ -14,7 +14,7 @@ import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
 import { svcCommand } from '../inspect/advised-commands.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { LiveCertificate } from '../platform/certificate.ts'
-import { systemClock } from '../platform/clock.ts'
+import type { Clock } from '../platform/clock.ts'
 import { statOf } from '../platform/files.ts'
 import { createLog, type Log } from '../platform/log.ts'
 import { bypassProxyForLoopback, findOwnCommand, runProgram } from '../platform/process.ts'
@@ -265,11 +265,11 @@ async function openService(
       hint: 'Unset SVC_TOKEN, or give --token another value.',
     })
   if (exposed && token !== undefined && isGuessable(token)) throw guessableTokenError()
-  const tasks = new Tasks(systemClock)
+  const tasks = new Tasks(io.clock)
   const certificate = listens ? await openCertificate(requested, log, tasks, stack) : undefined
   if (listens) await tryAddresses(requested, isPhoneFree)
   const isNew = await claimDirectory(requested)
-  const sandbox = requested.sandbox ? await openSandboxFor(requested, log, stack, { isPhoneFree }) : undefined
+  const sandbox = requested.sandbox ? await openSandboxFor(requested, log, stack, io, isPhoneFree) : undefined
   const made = exposed && token === undefined ? await ensureToken(requested) : undefined
   const required = token ?? made?.token
   if (listens && required !== undefined && isGuessable(required)) {
@@ -283,6 +283,7 @@ async function openService(
       log,
       version,
       sandboxUrl: sandbox?.url,
+      clock: io.clock,
       ownCommand: findOwnCommand(),
       tasks,
       // A database rewrites its tables by itself.
@@ -296,7 +297,6 @@ async function openService(
   const generated = hasKeys && token === undefined ? await ensureToken(requested) : made
   const ending = new AbortController()
   stack.defer(() => ending.abort())
-  const { signal } = ending
   return {
     gateway,
     sandbox,
@@ -309,7 +309,7 @@ async function openService(
     log,
     stack,
     tasks,
-    ending: signal,
+    ending: ending.signal,
   }
 }
 
@@ -361,11 +361,11 @@ async function scrubElsewhere({ basePath }: Config): Promise<void> {
 export const loadSandbox = () => import('../sandbox/sandbox.ts')
 
 /** Returns the options that start the sandbox of this directory. */
-export const sandboxOptionsOf = (config: Config, log: Log, host: string) => ({
+export const sandboxOptionsOf = (config: Config, log: Log, host: string, clock: Clock) => ({
   dir: localFilesOf(config.basePath).sandbox,
   host,
   port: config.sandboxPort,
-  clock: systemClock,
+  clock,
   keepFreeBytes: config.keepFreeBytes,
   log: log.child('sandbox'),
 })
@@ -380,10 +380,11 @@ export async function openSandboxFor(
   config: Config,
   log: Log,
   stack: AsyncDisposableStack,
-  { isPhoneFree = false } = {},
+  { clock }: Pick<Io, 'clock'>,
+  isPhoneFree = false,
 ): Promise<{ url: string }> {
   const { followSandbox, startSandbox } = await loadSandbox()
-  const options = sandboxOptionsOf(config, log, config.sandboxHost)
+  const options = sandboxOptionsOf(config, log, config.sandboxHost, clock)
   const running = await followSandbox(options)
   if (running) {
     log.info('using the sandbox of another process', { url: running.url })

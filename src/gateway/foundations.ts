@@ -39,7 +39,7 @@ export interface GatewayOptions {
   oneShot?: boolean
   /** Rewrites the store after an erasure. Default: in this process, whose event loop it holds. */
   scrub?: () => Promise<void>
-  /** By default the system's clock; in the sandbox, the sandbox's clock. */
+  /** By default the system's clock. In the sandbox it is ahead by as much as the sandbox's clock. */
   clock?: Clock
   /** Program and first arguments of svc. Without it, this process makes no backups. */
   ownCommand?: readonly string[]
@@ -49,10 +49,10 @@ export interface GatewayOptions {
 
 /** Creates the runtime that every room gets, and the sandbox's clock if the gateway uses a sandbox. */
 export function openRuntime({ log, sandboxUrl, ...given }: GatewayOptions, closing: AbortSignal) {
-  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(systemClock, sandboxUrl)
-  const clock = given.clock ?? sandboxClock ?? systemClock
-  const { tasks = new Tasks(clock) } = given
-  const runtime: Runtime = { clock, log, closing, bus: new Bus(), tasks }
+  const { clock: own = systemClock } = given
+  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(own, sandboxUrl)
+  const clock = sandboxClock ?? own
+  const runtime: Runtime = { clock, log, closing, bus: new Bus(), tasks: given.tasks ?? new Tasks(clock) }
   return { ...runtime, sandboxClock }
 }
 

@@ -9,12 +9,12 @@ import type { Json } from './mcp-events.ts'
 export const newSecret = (bytes = 32): string =>
   `whsec_${Buffer.from(crypto.getRandomValues(new Uint8Array(bytes))).toString('base64')}`
 
-/** Makes a certificate for 127.0.0.1 in a folder of its own. */
+/** Makes a certificate for 127.0.0.1 in a folder of its own. It is valid for a hundred years: fixtures keep one. */
 export function makeCertificate() {
   const folder = mkdtempSync(join(tmpdir(), 'callback-'))
   const own = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-keyout', 'key.pem']
   const names = ['-subj', '/CN=callback.test', '-addext', 'subjectAltName=IP:127.0.0.1']
-  openssl(folder, 'req', '-x509', ...own, ...names, '-out', 'cert.pem', '-days', '30')
+  openssl(folder, 'req', '-x509', ...own, ...names, '-out', 'cert.pem', '-days', '36500')
   return {
     folder,
     caFile: join(folder, 'cert.pem'),
@@ -31,9 +31,9 @@ export interface Posted {
   headers: Headers
 }
 
-/** @param answer status for what is not a challenge */
-export function eventsReceiver(secrets: string[], port = 0) {
-  const { folder, caFile, cert, key } = makeCertificate()
+/** @param pair removed with the receiver */
+export function eventsReceiver(secrets: string[], port = 0, pair = makeCertificate()) {
+  const { folder, caFile, cert, key } = pair
   const got: Posted[] = []
   const own = {
     got,
