@@ -199,7 +199,7 @@ Nothing has left this machine. What is left for you (more in scripts/releasing/R
   upload the files in ${folder}; NOTES.md is the text for them
   ./scripts/image --platform linux/amd64,linux/arm64 -t ADDRESS --push
   bun test/upgrade/make-fixture.ts ${version} ${join(folder, findOwnTarget()?.file ?? 'svc')}
-    and commit what it makes: every later version is tested on the data of this one
+    and commit the four files that it makes: every later version is tested on the data of this one
 To undo the release before that:
   git tag -d v${version} && git reset --keep HEAD~1`
 }

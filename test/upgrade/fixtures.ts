@@ -1,4 +1,5 @@
 /** What earlier releases left: made in four forms, packed, and opened for one test each. */
+import { existsSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -84,7 +85,11 @@ export async function makeDump(
 /** Packs a place as a fixture. @returns its path */
 export async function pack(place: string, version: string, kind: Kind): Promise<string> {
   const path = join(folder, `${version}-${kind}${ending}`)
-  const options = ['--owner=0', '--group=0', '--use-compress-program=gzip -9', '-cf', path, '-C', place, '.']
+  // Programs leave more in their home, such as caches.
+  const parts = ['left.json', 'data', 'wechat', 'secret.key', 'database.sql', 'svc.tar'].filter(name =>
+    existsSync(join(place, name)),
+  )
+  const options = ['--owner=0', '--group=0', '--use-compress-program=gzip -9', '-cf', path, ...parts]
   const { status, stderr } = await ended(['tar', ...options], { cwd: place, env })
   if (status !== 0) throw new Error(stderr)
   return path
@@ -129,7 +134,11 @@ export async function unpacked(version: string, kind: Kind, from?: string): Prom
         await server.psql(`SET ROLE svc;\n${dump}`, name)
         Object.assign(variables, { SVC_STORE_URL: server.url(name), SVC_SECRET_KEY: await secretOf() })
       }
-      const restored = { home: place, clock, env: { ...variables, SVC_BASE_PATH: dir, SVC_SANDBOX: '1' } }
+      const restored = {
+        home: place,
+        clock,
+        env: { ...variables, SVC_BASE_PATH: dir, ...(kind !== 'database' && { SVC_SANDBOX: '1' }) },
+      }
       if (kind === 'backup') await run(['restore', join(place, 'svc.tar'), '--keep-keys'], restored)
       if (kind === 'database') await run(['store', 'adopt'], restored)
       callback ??= own.use(callbackOf(left.callback))

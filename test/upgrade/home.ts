@@ -4,12 +4,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join as pathOf } from 'node:path'
 import process from 'node:process'
 import { type Clock, systemClock } from '../../src/platform/clock.ts'
-import { svc as runHere, serveHere, svcRunning } from '../support/command.ts'
+import { startWeChat } from '../support/cluster.ts'
+import { svc as runHere, svcRunning } from '../support/command.ts'
 import { ended } from '../support/ended.ts'
 import { eventsReceiver, makeCertificate } from '../support/events-receiver.ts'
 import { overhear } from '../support/overheard.ts'
 import { freePort } from '../support/port.ts'
-import { type Json, logIn, type Served, startService } from '../support/service.ts'
+import { type Json, logIn, type Served, servedAt, startService } from '../support/service.ts'
 import { stopwatch } from '../support/stopwatch.ts'
 import { until } from '../support/until.ts'
 
@@ -83,7 +84,7 @@ export interface HomeOptions {
 export const clockBehind = (ms: number): Clock => ({ ...systemClock, now: () => systemClock.now() - ms })
 
 const usual = ['--pace', 'off', '--admin-port', '0']
-const variables = (dir: string, env: Record<string, string> = {}) => ({
+const variables = (dir: string, env: Record<string, string> = {}): Record<string, string> => ({
   ...{ SVC_BASE_PATH: dir, SVC_SANDBOX: '1', SVC_PACE: 'off' },
   ...env,
 })
@@ -93,14 +94,74 @@ const argsFor = ({ args = [], callback }: HomeOptions) => [
   ...args,
 ]
 
+/** A node of a cluster has no simulated WeChat: one runs beside it. */
+const wechatOf = (dir: string) => pathOf(dirname(dir), 'wechat')
+const upstreamOf = (wechat: string | undefined) =>
+  wechat === undefined ? [] : ['--upstream-url', wechat, '--cdn-url', `${wechat}/c2c`]
+const withWeChat = (env: Record<string, string>, wechat: string | undefined): Record<string, string> => {
+  if (wechat === undefined) return env
+  const { SVC_SANDBOX: _, ...others } = env
+  return { ...others, SVC_UPSTREAM_URL: wechat, SVC_CDN_URL: `${wechat}/c2c` }
+}
+function phoneOf(
+  { phone, phoneUrl }: Served,
+  wechat: string | undefined,
+): Pick<Served, 'phone' | 'phoneUrl'> {
+  if (wechat === undefined) return { phone, phoneUrl }
+  return {
+    phoneUrl: wechat,
+    async phone(path, body) {
+      const answer = await fetch(`${wechat}/phone/${path}`, {
+        method: 'POST',
+        body: JSON.stringify(body ?? {}),
+      })
+      if (!answer.ok) throw new Error(`phone ${path}: ${await answer.text()}`)
+      return (await answer.json()) as Json
+    },
+  }
+}
+
 /** Opens a data directory with the sources of today, in this process. */
 export async function openHere(dir: string, clock: Clock, options: HomeOptions): Promise<Home> {
   const home = dirname(dir)
   const given = { home, clock, env: variables(dir, options.env) }
-  const service = await serveHere(dir, given, ...argsFor(options))
+  await using stack = new AsyncDisposableStack()
+  const start = async (args: string[], isReady: (stdout: string) => boolean) => {
+    const running = svcRunning(args, given)
+    const stop = async () => {
+      running.stop('SIGTERM')
+      return (await running.exited).status
+    }
+    stack.defer(async () => void (await stop()))
+    const said = () => `${running.stdout}${running.stderr}`
+    let isOver = false
+    void running.exited.then(() => {
+      isOver = true
+    })
+    await until('it is ready', 30_000, () => {
+      if (isOver) throw new Error(`it ended: ${said()}`)
+      return isReady(running.stdout)
+    })
+    running.leave()
+    return { running, stop }
+  }
+  const isShared = given.env.SVC_STORE_URL !== undefined
+  let wechat: string | undefined
+  if (isShared) {
+    const phone = /^phone on (\S+)\/phone$/m
+    const args = ['sandbox', '--no-banner', '--sandbox-port', '0', '-d', wechatOf(dir)]
+    const { running } = await start(args, stdout => phone.test(stdout))
+    wechat = phone.exec(running.stdout)![1]!
+    given.env = withWeChat(given.env, wechat)
+  }
+  const ports = ['--port', '0', ...(isShared ? [] : ['--sandbox', '--sandbox-port', '0'])]
+  const args = ['openapi', '--no-banner', ...ports, ...argsFor(options), ...upstreamOf(wechat)]
+  const { running, stop } = await start(args, stdout => servedAt(stdout, !isShared) !== undefined)
+  const served = servedAt(running.stdout, !isShared)!
+  const own = stack.move()
   return homeOf({
-    ...{ ...service, ...options, dir, now: clock.now, [Symbol.asyncDispose]: service[Symbol.asyncDispose] },
-    end: service.stop,
+    ...{ ...served, ...phoneOf(served, wechat), ...options, dir, now: clock.now },
+    ...{ stdout: () => running.stdout, end: stop, [Symbol.asyncDispose]: () => own.disposeAsync() },
     run: args => runHere(args, given),
     beside(args) {
       const running = svcRunning(args, given)
@@ -121,15 +182,22 @@ export async function openProgram(
 ): Promise<Home> {
   const env = variables(dir, options.env)
   const all = { PATH: process.env.PATH ?? '', HOME: dirname(dir), ...env }
-  const service = await startService({ dir, command, cwd: dirname(dir), env: all, args: argsFor(options) })
+  await using stack = new AsyncDisposableStack()
+  const isShared = env.SVC_STORE_URL !== undefined
+  const wechat = isShared ? stack.use(await startWeChat(wechatOf(dir), command)).url : undefined
+  const args = [...argsFor(options), ...upstreamOf(wechat)]
+  const where = { dir, command, cwd: dirname(dir), env: withWeChat(all, wechat) }
+  const service = stack.use(await startService({ ...where, args, sandbox: !isShared }))
+  const own = stack.move()
   return homeOf({
-    ...{ ...service, ...options, dir, now: Date.now, [Symbol.asyncDispose]: service[Symbol.asyncDispose] },
+    ...{ ...service, ...phoneOf(service, wechat), ...options, dir, now: Date.now },
+    [Symbol.asyncDispose]: () => own.disposeAsync(),
     stdout: service.stdout(),
     end: () => service.kill('SIGTERM'),
-    run: args => ended([...command, ...args], { cwd: dirname(dir), env: all, stdin: '' }),
+    run: args => ended([...command, ...args], { cwd: dirname(dir), env: where.env, stdin: '' }),
     beside(args) {
       const child = Bun.spawn([...command, ...args], {
-        ...{ cwd: dirname(dir), env: all, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
+        ...{ cwd: dirname(dir), env: where.env, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' },
       })
       const heard = overhear(child)
       const stop = async () => {
