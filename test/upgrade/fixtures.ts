@@ -140,7 +140,7 @@ export async function unpacked(version: string, kind: Kind, from?: string): Prom
         env: { ...variables, SVC_BASE_PATH: dir, ...(kind !== 'database' && { SVC_SANDBOX: '1' }) },
       }
       if (kind === 'backup') await run(['restore', join(place, 'svc.tar'), '--keep-keys'], restored)
-      if (kind === 'database') await run(['store', 'adopt'], restored)
+      if (kind === 'database') await run(['store', 'adopt', '--keep-keys'], restored)
       callback ??= own.use(callbackOf(left.callback))
       return own.use(await openHere(dir, clock, { callback, token: left.token, env: variables }))
     },
