@@ -185,7 +185,7 @@ test('what svc says of a question is in the language of the person, else in that
     const asked = await ask(t, { text })
     const code = await codeIn(t, text)
     await hear(t, `${code} 1`)
-    await t.until('answered', async () => (await look(t, asked.id)).state === 'answered')
+    await t.until('answered', async () => (await look(t, asked.id)).status === 'answered')
     const before = (await t.sandbox.messages({ from: 'bot' })).length
     await hear(t, `${code} 2`)
     await (t.gateway.asks as Asks).hear()

@@ -37,7 +37,7 @@ export const notice = (id: number, state: string, expires_at: number) => ({
     size: 0,
     count: 1,
   },
-  ...{ reported: 1, received_at: 1, last_at: 1, expires_at, state, resolved: 0 },
+  ...{ reported: 1, received_at: 1, last_at: 1, expires_at, state, resolved: 0, said: '', raised: 0 },
 })
 export const bulletin = (id: string, created_at: number) => ({
   ...{ id, session: 1, peer: 'u', text: '', media: '[]', answers: 1, priority: 3, missed: '{}', names: '{}' },

@@ -13,7 +13,7 @@ const fingerprintOf = (text: string) =>
  * What the newest form means. Whoever changes it makes another form and writes it here: until 0.9.0 is released, by
  * one more of `unreleasedForms`; after that, by a step.
  */
-const known = { form: 103, sqlite: '0d652af38135998b', postgres: '7afcce82f2d23300' }
+const known = { form: 103, sqlite: 'a78587ff5fcd4bac', postgres: '0d2afc05ff5ee0c9' }
 
 test('the tables and functions of both engines are those of their form', () => {
   const postgres = fingerprintOf(steps.join(''))
