@@ -64,7 +64,7 @@ export async function runAgents(command: Command): Promise<void> {
   try {
     await logIn(agents, { config, command, sandbox, signal: closing.signal })
     if (closing.signal.aborted) return
-    const svc = stack.use(await openLibrary(config, { clock: io.clock, log, sandbox, tasks }))
+    const svc = stack.use(await openLibrary(config, { wallClock: io.clock, log, sandbox, tasks }))
     noteFailingTasks(dataFolder, tasks, log, closing.signal)
     stack.defer(() => noteAddress(dataFolder))
     await printAgents(agents, svc, { config, io, phoneUrl: sandbox && `${sandbox.url}/phone` })
@@ -228,7 +228,11 @@ async function logIn(
 
 const openLibrary = (
   config: Config,
-  { log, sandbox, ...timing }: { clock: Clock; log: Log; sandbox: { url: string } | undefined; tasks: Tasks },
+  {
+    log,
+    sandbox,
+    ...timing
+  }: { wallClock: Clock; log: Log; sandbox: { url: string } | undefined; tasks: Tasks },
 ): Promise<Svc> => {
   const options = {
     basePath: config.basePath,

@@ -92,7 +92,7 @@ export async function openForCommand(
   const isNew = await claimDirectory(config)
   const sandbox = config.sandbox ? await openSandbox(config, log, stack, io) : undefined
   const gateway = stack.use(
-    await openGateway({ config, log, version, oneShot: true, sandboxUrl: sandbox?.url, clock: io.clock }),
+    await openGateway({ config, log, version, oneShot: true, sandboxUrl: sandbox?.url, wallClock: io.clock }),
   )
   return Object.assign(stack.move(), { gateway, log, isNew, phoneUrl: sandbox && `${sandbox.url}/phone` })
 }

@@ -283,7 +283,7 @@ async function openService(
       log,
       version,
       sandboxUrl: sandbox?.url,
-      clock: io.clock,
+      wallClock: io.clock,
       ownCommand: findOwnCommand(),
       tasks,
       // A database rewrites its tables by itself.

@@ -39,8 +39,10 @@ export interface GatewayOptions {
   oneShot?: boolean
   /** Rewrites the store after an erasure. Default: in this process, whose event loop it holds. */
   scrub?: () => Promise<void>
-  /** By default the system's clock. In the sandbox it is ahead by as much as the sandbox's clock. */
+  /** By default the wall clock; in the sandbox, the sandbox's clock. */
   clock?: Clock
+  /** By default the system's. The sandbox's clock follows it at a distance. */
+  wallClock?: Clock | undefined
   /** Program and first arguments of svc. Without it, this process makes no backups. */
   ownCommand?: readonly string[]
   /** Where its tasks are registered, if more than the gateway has some. */
@@ -49,10 +51,11 @@ export interface GatewayOptions {
 
 /** Creates the runtime that every room gets, and the sandbox's clock if the gateway uses a sandbox. */
 export function openRuntime({ log, sandboxUrl, ...given }: GatewayOptions, closing: AbortSignal) {
-  const { clock: own = systemClock } = given
-  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(own, sandboxUrl)
-  const clock = sandboxClock ?? own
-  const runtime: Runtime = { clock, log, closing, bus: new Bus(), tasks: given.tasks ?? new Tasks(clock) }
+  const { wallClock = systemClock } = given
+  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(wallClock, sandboxUrl)
+  const clock = given.clock ?? sandboxClock ?? wallClock
+  const { tasks = new Tasks(clock) } = given
+  const runtime: Runtime = { clock, log, closing, bus: new Bus(), tasks }
   return { ...runtime, sandboxClock }
 }
 

@@ -200,7 +200,8 @@ export class Svc implements Groups, AsyncDisposable, AsyncIterable<Message> {
     const sandbox = await openSandbox(opened)
     try {
       const sandboxUrl = sandbox && { sandboxUrl: sandbox.url }
-      const more = { clock: timing.clock, tasks: timing.tasks, ...sandboxUrl }
+      const { clock, tasks, wallClock } = timing
+      const more = { clock, tasks, wallClock, ...sandboxUrl }
       const gateway = await openGateway({ config, log, version, oneShot: true, store, ...more })
       return new Svc(gateway, log, store !== false, sandbox, timing)
     } catch (error) {

@@ -84,7 +84,7 @@ export const panel: Story = {
 
 export const invitations: Story = {
   async live(home) {
-    const { link, id } = await home.ask('POST /invitations', { name: 'guests', uses: 5 })
+    const { link, id } = await home.ask('POST /invitations', { name: 'guests', max_uses: 5 })
     return { link, id, guest: await comes(home, link, 'Gast') }
   },
   async still(home, { guest, id, link }) {

@@ -15,9 +15,9 @@ export const questions: Story = {
     return { user, id }
   },
   async still(home, { id, user }) {
-    expectMatch(await home.ask(`GET /questions/${id}`), { state: 'open' })
+    expectMatch(await home.ask(`GET /questions/${id}`), { status: 'open' })
     await home.say(user, 'yes')
-    expectMatch(await home.ask(`GET /questions/${id}?wait=20`), { state: 'answered', choice: 'yes' })
+    expectMatch(await home.ask(`GET /questions/${id}?wait=20`), { status: 'answered', choice: 'yes' })
   },
 }
 
@@ -83,9 +83,9 @@ async function runs(home: Home, session: string): Promise<Beside> {
 }
 
 const turnsOf = async (home: Home) =>
-  (await home.ask('GET /agents/turns')).map(({ id, agent, state, answer }: Json) => ({
+  (await home.ask('GET /agents/turns')).map(({ id, agent, status, answer }: Json) => ({
     id,
     agent,
-    state,
+    status,
     answer,
   }))

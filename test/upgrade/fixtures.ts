@@ -26,7 +26,7 @@ export const fixtures: readonly (readonly [version: string, kind: Kind])[] = (aw
   .map(name => [name.slice(0, name.lastIndexOf('-')), name.slice(name.lastIndexOf('-') + 1) as Kind])
 
 export type Open = (dir: string, options: HomeOptions) => Promise<Home>
-export const newSecret = () => crypto.randomUUID() + crypto.randomUUID()
+const newSecret = () => crypto.randomUUID() + crypto.randomUUID()
 
 const save = (place: string, left: Left) => writeFile(join(place, 'left.json'), JSON.stringify(left, null, 1))
 
@@ -79,7 +79,7 @@ export async function makeDump(
   await writeFile(join(place, 'database/database.sql'), stdout)
   await home.end()
   await server.dropDatabase(name)
-  await save(join(place, 'database'), left)
+  await save(join(place, 'database'), { ...left, wechat: home.phoneUrl })
 }
 
 /** Packs a place as a fixture. @returns its path */
@@ -140,9 +140,10 @@ export async function unpacked(version: string, kind: Kind, from?: string): Prom
         env: { ...variables, SVC_BASE_PATH: dir, ...(kind !== 'database' && { SVC_SANDBOX: '1' }) },
       }
       if (kind === 'backup') await run(['restore', join(place, 'svc.tar'), '--keep-keys'], restored)
-      if (kind === 'database') await run(['store', 'adopt', '--keep-keys'], restored)
+      if (kind === 'database') await run(['store', 'adopt', '--go-on'], restored)
       callback ??= own.use(callbackOf(left.callback))
-      return own.use(await openHere(dir, clock, { callback, token: left.token, env: variables }))
+      const { token, wechat } = left
+      return own.use(await openHere(dir, clock, { callback, token, wechat, env: variables }))
     },
     [Symbol.asyncDispose]: () => own.disposeAsync(),
   }

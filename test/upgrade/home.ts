@@ -75,6 +75,8 @@ export interface Home extends Served, AsyncDisposable {
 
 export interface HomeOptions {
   callback: Home['callback']
+  /** Where the simulated WeChat of a node was: its accounts know that address. */
+  wechat?: string
   token?: string
   args?: string[]
   env?: Record<string, string>
@@ -149,7 +151,8 @@ export async function openHere(dir: string, clock: Clock, options: HomeOptions):
   let wechat: string | undefined
   if (isShared) {
     const phone = /^phone on (\S+)\/phone$/m
-    const args = ['sandbox', '--no-banner', '--sandbox-port', '0', '-d', wechatOf(dir)]
+    const port = options.wechat === undefined ? '0' : new URL(options.wechat).port
+    const args = ['sandbox', '--no-banner', '--sandbox-port', port, '-d', wechatOf(dir)]
     const { running } = await start(args, stdout => phone.test(stdout))
     wechat = phone.exec(running.stdout)![1]!
     given.env = withWeChat(given.env, wechat)

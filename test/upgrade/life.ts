@@ -21,6 +21,8 @@ export interface Left {
   at: number
   token: string
   callback: Kept
+  /** Of a node: the address of its simulated WeChat. */
+  wechat?: string
   /** All messages, newest first. */
   messages: Json[]
   /** Received by none of the readers yet, by name. */

@@ -38,6 +38,11 @@ export const talk: Story = {
     const [file] = await receive(home, 1)
     await answered(home, 'download', { message_id: file.message_id })
     await home.ask(`POST ${home.phoneUrl}/phone/media?kind=image&name=dot.png&from=${user}`, picture)
+    // One that nobody has read.
+    await until('the picture is stored', 30_000, async () => {
+      const { messages } = await answered(home, 'history', { msg_type: 'IMAGE', direction: 'received' })
+      return messages.length === 1
+    })
 
     // An agent that got one, and gave no sign of life since.
     await answered(home, 'recv', { consumer: 'agent', timeout: 0 })
@@ -61,11 +66,6 @@ export const talk: Story = {
       to: user,
       text: 'on time',
       send_at: home.now() + 3_600_000,
-    })
-    // One that nobody has read.
-    await until('the picture is stored', 30_000, async () => {
-      const { messages } = await answered(home, 'history', { msg_type: 'IMAGE', direction: 'received' })
-      return messages.length === 1
     })
     await home.ask('POST /media?file_name=unused.png', picture)
     return {
