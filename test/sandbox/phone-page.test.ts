@@ -331,3 +331,14 @@ test.skipIf(!hasBrowser)('two codes are told apart, and one that changed nothing
   await cards.first().getByText(texts.en['codes.bound'].replace('{name}', name)).waitFor()
   expect(await cards.first().getByRole('button').count()).toBe(0)
 })
+
+test.skipIf(!hasBrowser)('it opens as somebody who has a chat, not as the first of all', async () => {
+  await using sandbox = await withSandbox()
+  await using stack = new AsyncDisposableStack()
+  const mum = await sandbox.addUser('Mum')
+  sandbox.bot(mum)
+  const page = await newPage(stack, { width: 1280, height: 740 })
+  await page.goto(`${sandbox.url}/phone`)
+  await page.getByText('live', { exact: true }).waitFor()
+  await page.locator('#people button[aria-current]', { hasText: 'Mum' }).waitFor()
+})

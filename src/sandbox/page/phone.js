@@ -107,7 +107,7 @@ async function refresh() {
     do {
       again = false
       state = await call('GET', 'state')
-      if (!state.users.some(user => user.id === selected)) selected = state.users[0]?.id ?? ''
+      if (!me()) selected = (state.users.find(hasChat) ?? state.users[0])?.id ?? ''
       const bot = botId()
       const { messages } = bot
         ? await call('GET', 'messages', { user: selected, bot, limit: 200 })
@@ -127,6 +127,9 @@ async function refresh() {
 }
 
 const me = () => state.users.find(user => user.id === selected)
+
+/** Whether a user has a bot, or talks with one. */
+const hasChat = user => Boolean(user.bot_id) || user.peers.some(peer => peer.last)
 
 const peerOf = (user, bot) => user.peers.find(peer => peer.bot_id === bot.id)
 
