@@ -17,7 +17,7 @@ const defaultGraceMs = 2000
 /** Clock and grace period of a program, which only tests set, and where `svc agent` hears of tasks that fail. */
 export interface Timing {
   readonly clock?: Clock
-  /** As of `GatewayOptions`. */
+  /** Same as in `GatewayOptions`. */
   readonly wallClock?: Clock
   readonly tasks?: Tasks
   readonly graceMs?: number

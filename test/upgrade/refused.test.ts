@@ -243,3 +243,17 @@ test('the world of a newer sandbox is refused, and left as it is', async () => {
     expect(told()).toEqual(before)
   }
 })
+
+test('a newer store whose secrets are encrypted is refused with its key and without, and left as it is', async () => {
+  const dir = await copied()
+  const key = join(dir, '../secret.key')
+  expect((await run(dir, ['secrets', 'on', '--secret-key-file', key])).status).toBe(0)
+  written(join(dir, 'messages.db'), newer.form, 'WAL').close()
+  const before = contents(dir)
+  for (const withKey of [[], ['--secret-key-file', key]])
+    for (const args of [['sessions'], ['openapi', '--no-banner', ...free], ['secrets', 'off']]) {
+      const { status, stderr } = await run(dir, [...args, ...withKey])
+      expect([args, status, stderr]).toEqual([args, 1, expect.stringContaining(String(newer.form))])
+    }
+  expect(contents(dir)).toEqual(before)
+})
