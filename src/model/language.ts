@@ -1,7 +1,7 @@
 /** Languages in which svc speaks to people on WeChat: Chinese and English. */
 
-/** A number, an emoji or the code of a choice has no language. */
-const words = /\p{Script=Han}|\p{L}{3}/u
+/** A number, an emoji, or the code of a choice, which has digits, has no language. */
+const words = /\p{Script=Han}|(?<![\p{L}\d])\p{L}{3,}(?![\p{L}\d])/u
 const locale = new Intl.DateTimeFormat().resolvedOptions().locale
 
 /**

@@ -62,7 +62,7 @@ export async function invoke<O>(
     const run = () => operation.run(view, parsed, call)
     const findDetails = async () => operation.findAuditDetails?.(view, parsed, call) ?? {}
     const { poll } = operation
-    const isEnd = (await poll?.isOne(view, parsed, call)) ? poll?.isEnd : undefined
+    const isEnd = poll && (await poll.isOne(view, parsed, call)) ? poll.isEnd : undefined
     const output =
       audited === true
         ? await runAudited(

@@ -236,11 +236,10 @@ const settings = {
   mcp: { disabled: true },
   showDeveloperTools: 'never',
   hideClientButton: true,
-  // Without a chosen file, Scalar sends a placeholder. Send an empty body instead: its error says what is
-  // missing.
+  // Without a chosen file, Scalar sends a placeholder. Leave it out: the error says what is missing.
   onBeforeRequest({ requestBuilder: { body } }) {
-    for (const part of Array.isArray(body?.value) ? body.value : [body])
-      if (part?.value === '@filename') part.value = ''
+    if (Array.isArray(body?.value)) body.value = body.value.filter(({ value }) => value !== '@filename')
+    else if (body?.value === '@filename') body.value = ''
   },
   async customFetch(input, init) {
     const request = new Request(input, init)
