@@ -9,7 +9,7 @@ export const typeTexts: Readonly<Record<WebhookEndpoint['types'][number], TextKe
   'session.status': 'webhooks.type_session',
   'session.muted': 'webhooks.type_muted',
   'session.joined': 'webhooks.type_joined',
-  'webhook.disabled': 'webhooks.type_disabled',
+  'endpoint.disabled': 'webhooks.type_disabled',
   'audit.line': 'webhooks.type_audit',
   'backup.failed': 'webhooks.type_backup',
 }

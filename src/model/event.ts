@@ -12,7 +12,7 @@ export const eventTypes = [
   'session.status',
   'session.muted',
   'session.joined',
-  'webhook.disabled',
+  'endpoint.disabled',
   'audit.line',
   'backup.failed',
 ] as const
@@ -114,8 +114,8 @@ export const Events = {
     'A person joined by an invitation, and has an account now. Only for readers that name this type and have the right "sessions".',
     JoinedSession,
   ),
-  'webhook.disabled': defineEvent(
-    'webhook.disabled',
+  'endpoint.disabled': defineEvent(
+    'endpoint.disabled',
     'A webhook endpoint was switched off.',
     DisabledEndpoint,
   ),

@@ -223,7 +223,7 @@ export class WebhookDispatcher extends RunningPart<DispatcherPorts> {
       const { reason, code: reason_code } = why
       await webhooks.change(id, { disabled: { ...why, at: clock.now() } })
       const data = { id, url, reason, reason_code }
-      await events.append([{ type: 'webhook.disabled', data }])
+      await events.append([{ type: 'endpoint.disabled', data }])
     }
     const ports = { ...rest, progress: webhooks.progress, disable }
     return new Run(webhook, ports, { clock, log, pacer: this.#pacer })

@@ -37,7 +37,7 @@ interface DisableReason {
 export interface EndpointPorts extends WebhookSenderPorts {
   feed: Feed
   progress: WebhookProgressStore
-  /** Switches an endpoint off and adds the event `webhook.disabled`. */
+  /** Switches an endpoint off and adds the event `endpoint.disabled`. */
   disable(webhook: Webhook, why: DisableReason): Promise<void>
   /** Whether the system clock is reliable enough to decide that something took too long. */
   isClockReliable(): Promise<boolean>

@@ -23,14 +23,14 @@ export type EventType =
   | 'session.status'
   | 'session.muted'
   | 'session.joined'
-  | 'webhook.disabled'
+  | 'endpoint.disabled'
   | 'audit.line'
   | 'backup.failed'
 
 /** An event to append. */
 export type NewEvent =
   | { type: 'session.status' | 'session.muted'; session: string; data: object }
-  | { type: 'webhook.disabled' | 'audit.line' | 'backup.failed'; data: object }
+  | { type: 'endpoint.disabled' | 'audit.line' | 'backup.failed'; data: object }
 
 export interface LoggedEvent {
   cursor: string
@@ -59,7 +59,7 @@ export interface EventFilter {
   user?: string
   /**
    * Only what a key with this scope may see, by `isEventInScope`: its messages; `session.*` by the account in
-   * the data, and none of them if the scope names users. Never `webhook.disabled`, also if the scope leaves
+   * the data, and none of them if the scope names users. Never `endpoint.disabled`, also if the scope leaves
    * nothing out.
    */
   scope?: Scope

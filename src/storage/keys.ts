@@ -206,7 +206,7 @@ export interface KeyStore {
   /**
    * Ends a key and the keys that it made, directly or through others. In the same write, what they queued waits
    * for a person's approval, for a day from `at` (Unix ms) at most, and then webhooks of these keys are disabled
-   * with the code `key_revoked` and an event `webhook.disabled`, and their invitations are revoked. Messages that are being sent continue.
+   * with the code `key_revoked` and an event `endpoint.disabled`, and their invitations are revoked. Messages that are being sent continue.
    *
    * @returns ids of the keys that were not revoked before
    */

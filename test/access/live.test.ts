@@ -160,7 +160,7 @@ test('each kind of event reaches those who may see it', async () => {
   const names = { old_name: own.session, new_name: `New${own.session}` }
   await doors.doors.rest.call(operationNamed('rename_session'), names, master)
   await live.until('its end is in the log', async () => {
-    const { events } = await gateway.events.readPage('0', { limit: 9, types: ['webhook.disabled'] })
+    const { events } = await gateway.events.readPage('0', { limit: 9, types: ['endpoint.disabled'] })
     return events.length > 0
   })
   // The last event, which everybody here may see.
@@ -173,8 +173,8 @@ test('each kind of event reaches those who may see it', async () => {
   }
   const messages = ['message.received', 'message.status'] as const
   const expected: [Listener, string, unknown][] = [
-    [master, '', [...messages, 'session.status', 'webhook.disabled']],
-    [auditor, '', [...messages, 'session.status', 'webhook.disabled']],
+    [master, '', [...messages, 'session.status', 'endpoint.disabled']],
+    [auditor, '', [...messages, 'session.status', 'endpoint.disabled']],
     // Only a key with the right "webhooks" learns about webhooks.
     [wholeReader, '', [...messages, 'session.status']],
     [listeners[0]!, '', [...messages, 'session.status']],

@@ -78,7 +78,7 @@ describe('what is offered', () => {
       'session.status',
       'session.muted',
       'session.joined',
-      'webhook.disabled',
+      'endpoint.disabled',
       'audit.line',
       'backup.failed',
     ]

@@ -396,7 +396,7 @@ describe('beside a running service', () => {
     expect(await ids('-n', '2', '--after', all[0])).toEqual(all.slice(1, 3))
     expect((await ids('--limit', '1000')).slice(0, all.length)).toEqual(all)
     expect(await ids('-n', '1', '--follow', '--after', all[0])).toEqual([all[1]])
-    expect(await run(['events', '--types', 'webhook.disabled', '-u', user])).toEqual(nothingFound)
+    expect(await run(['events', '--types', 'endpoint.disabled', '-u', user])).toEqual(nothingFound)
     expect((await run(['events', '--types', 'what'])).status).toBe(2)
   })
 

@@ -29,7 +29,7 @@ export const placeOf = (path: string): string =>
   path.replace(/\{(\w+)\}/g, (_, name) => encodeURIComponent(String(known[name] ?? 1)))
 
 /** The only event that webhooks get: what is measured is one call at a time. */
-const seldom = 'webhook.disabled'
+const seldom = 'endpoint.disabled'
 const bot = '000000000001@im.bot'
 
 const userOf = (nth: number) => `user-${nth}-${'a'.repeat(40)}@im.wechat`

@@ -53,7 +53,7 @@ async function smallPanel(language: (typeof languages)[number]) {
   const { url } = stack.use(receiver())
   const { webhooks } = panel.gateway
   await webhooks.add(owner, { url, allow_private: true, headers: { 'X-Key': 'hush' }, replies: true })
-  await webhooks.add(owner, { url: 'https://1.1.1.1/hook', types: ['webhook.disabled'], session: 'shop' })
+  await webhooks.add(owner, { url: 'https://1.1.1.1/hook', types: ['endpoint.disabled'], session: 'shop' })
   await write(panel, 'hello')
   const locale = language === 'zh' ? 'zh-CN' : 'en'
   const page = await panel.open({ locale, viewport: { width: 320, height: 640 } })

@@ -93,7 +93,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     await own.copiedSecret()
     await add.and(page.locator(':focus')).waitFor()
     expect((await webhooks.list(owner)).map(one => [one.url, one.types, one.headers])).toEqual([
-      ['https://1.1.1.1/hook', ['webhook.disabled'], { 'X-Key': '***' }],
+      ['https://1.1.1.1/hook', ['endpoint.disabled'], { 'X-Key': '***' }],
     ])
     await own.open()
     await dialog.getByText('X-Key: ***').waitFor()

@@ -141,11 +141,11 @@ it('410 switches an endpoint off, which is an event that others get', async t =>
   using gone = receiver(() => 410)
   using r = receiver()
   const hook = await t.gateway.webhooks.add(owner, { url: gone.url, ...received })
-  await t.gateway.webhooks.add(owner, { url: r.url, types: ['webhook.disabled'], allow_private: true })
+  await t.gateway.webhooks.add(owner, { url: r.url, types: ['endpoint.disabled'], allow_private: true })
   await t.sandbox.say('one')
   await t.soon('told', () => r.got.length > 0)
   expect(r.got[0]?.body).toMatchObject({
-    ...{ type: 'webhook.disabled', data: { id: hook.id, url: gone.url, reason_code: 'gone' } },
+    ...{ type: 'endpoint.disabled', data: { id: hook.id, url: gone.url, reason_code: 'gone' } },
   })
   const off = await t.gateway.webhooks.get(owner, hook.id)
   expect(off).toMatchObject({ status: 'disabled', disabled_code: 'gone', last_error_code: 'http_status' })

@@ -80,7 +80,7 @@ test('a kind of event that must be named reaches no endpoint without types', asy
   await events.append([
     { type: 'backup.failed', data: { folder: '/srv', at: 1, error: 'full' } },
     { type: 'audit.line', data: { operation: 'send' } },
-    { type: 'webhook.disabled', data: { id: 'wh_1' } },
+    { type: 'endpoint.disabled', data: { id: 'wh_1' } },
   ])
   const typesOf = async (types: string[]) => {
     const pages = [
@@ -89,7 +89,7 @@ test('a kind of event that must be named reaches no endpoint without types', asy
     ]
     return pages.map(page => page.events.map(({ type }) => type))
   }
-  expect(await typesOf([])).toEqual([['webhook.disabled'], ['webhook.disabled']])
+  expect(await typesOf([])).toEqual([['endpoint.disabled'], ['endpoint.disabled']])
   const named = ['backup.failed', 'audit.line']
   expect(await typesOf(named)).toEqual([named, named] as EventType[][])
   // A type that is added later must be named, or it belongs to webhooks that were added before it.
@@ -98,7 +98,7 @@ test('a kind of event that must be named reaches no endpoint without types', asy
     'message.status',
     'session.status',
     'session.muted',
-    'webhook.disabled',
+    'endpoint.disabled',
   ])
 })
 
@@ -149,7 +149,7 @@ test('an endpoint of a key gets what is in its grant; another one that reads fro
   for (const bot of ['a', 'b'])
     for (const from_user of ['ann', 'bob']) await insert(t, [message('', { from_user })], 's', bot)
   await events.append([{ type: 'session.status', session: 's', data: { name: 's', bot_id: 'a' } }])
-  await events.append([{ type: 'webhook.disabled', data: { id: 'w' } }])
+  await events.append([{ type: 'endpoint.disabled', data: { id: 'w' } }])
   const grants = [
     undefined,
     {},
@@ -174,7 +174,7 @@ test('an endpoint of a key gets what is in its grant; another one that reads fro
   })
   expect(await Promise.all(counts)).toEqual([6, 5, 3, 2, 1, 0])
   expect(await Promise.all(found)).toEqual([
-    [[...messages, 'session.status', 'webhook.disabled'], 1, 2],
+    [[...messages, 'session.status', 'endpoint.disabled'], 1, 2],
     [[...messages, 'session.status'], 1, 2],
     [['ann', 'bob', 'session.status'], 1, 1],
     [['bob', 'bob'], 0, 2],

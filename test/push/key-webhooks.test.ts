@@ -103,7 +103,7 @@ describe('the end of the key', () => {
     })
     using others = receiver()
     const { id } = await t.gateway.webhooks.add(by, { url: r.url, ...received })
-    const own = { url: others.url, allow_private: true, types: ['webhook.disabled' as const] }
+    const own = { url: others.url, allow_private: true, types: ['endpoint.disabled' as const] }
     await t.gateway.webhooks.add(owner, own)
     await t.sandbox.say('hangs')
     const signal = await begun.promise

@@ -208,7 +208,7 @@ test('a stream with a scope carries only what is in it, while it catches up and 
       await log.store.events.append([{ type: 'session.status', session: 'Work', data }])
     }
     const data = { text: `${round} endpoint` }
-    await log.store.events.append([{ type: 'webhook.disabled', data }])
+    await log.store.events.append([{ type: 'endpoint.disabled', data }])
   }
   const scopes: [Scope, string[]][] = [
     [{ bots: ['a'] }, ['a u', 'a v', 'session a']],

@@ -223,7 +223,7 @@ onEach((_it, openStore) => {
       }
       await names.set('named', 'u', 'Ann')
       await add(t.store, [partOf('later')], { session: 'waits' })
-      await events.append([{ type: 'webhook.disabled', data: {} }])
+      await events.append([{ type: 'endpoint.disabled', data: {} }])
       const remove = async (days: number) => {
         t.clock.at += days * day
         await maintenance.prune()
@@ -292,7 +292,7 @@ onEach((_it, openStore) => {
   })
 
   describe('events', () => {
-    const told = (nth: number) => ({ type: 'webhook.disabled' as const, data: { id: `e${nth}` } })
+    const told = (nth: number) => ({ type: 'endpoint.disabled' as const, data: { id: `e${nth}` } })
 
     test('that no message comes after go by their age; the newest stays, and its place is not used again', async () => {
       await using t = await openStore({ maxAgeDays: 30 })
@@ -312,7 +312,7 @@ onEach((_it, openStore) => {
       t.clock.at += 2 * day
       await maintenance.prune()
       const page = await events.listAfter('', { limit: 99 })
-      expect(page.events.map(({ type }) => type)).toEqual(['session.status', 'webhook.disabled'])
+      expect(page.events.map(({ type }) => type)).toEqual(['session.status', 'endpoint.disabled'])
       // Who was behind what is gone hears of it; who was not, does not.
       const isGone = async (cursor: string) => (await events.listAfter(cursor, { limit: 99 })).gone === true
       expect(await Promise.all(['', places[0]!, places[3]!, end].map(isGone))).toEqual([

@@ -59,7 +59,7 @@ onEach((it, openStore) => {
     const begun = await sending(t.store, 's', 'b', out('c1'))
     t.clock.at += 500
     await outbox.settle(begun, { status: 'accepted', message_id: '77', spent: true })
-    await events.append([told('s', 'expired'), { type: 'webhook.disabled', data: { id: 'e' } }])
+    await events.append([told('s', 'expired'), { type: 'endpoint.disabled', data: { id: 'e' } }])
     await receive(t, 'again')
     const found = await all(t.store)
     for (const [nth, { cursor }] of found.entries())
@@ -70,7 +70,7 @@ onEach((it, openStore) => {
       `message ${row}`,
       `message ${begun.row} accepted`,
       'session expired',
-      'webhook',
+      'endpoint',
       `message ${begun.row + 1}`,
     ])
     const cursors = ['', ...found.map(({ cursor }) => cursor)]
@@ -282,7 +282,7 @@ onEach((it, openStore) => {
       status: 'accepted',
       spent: true,
     })
-    await events.append([told('s', 'expired'), { type: 'webhook.disabled', data: {} }])
+    await events.append([told('s', 'expired'), { type: 'endpoint.disabled', data: {} }])
     await receive(t, 'old too')
     await events.append([told('s', 'connected')])
     t.clock.at += 20 * day

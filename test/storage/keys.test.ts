@@ -275,7 +275,7 @@ onEach(it => {
     const head = await t.store.events.getHead()
     await keys.revoke('a', t.clock.at)
     const { events } = await t.store.events.listAfter(head, { limit: 9 })
-    const [sends, off] = [Array(5).fill('message.status'), 'webhook.disabled']
+    const [sends, off] = [Array(5).fill('message.status'), 'endpoint.disabled']
     expect(events.map(({ type }) => type)).toEqual([...sends, off])
     const now2 = t.clock.at
     const waits = { asked: 'queue' as const, ended: false, parts: ['asked' as const] }
@@ -572,7 +572,7 @@ onEach(it => {
       ['wh_owner_undefined', undefined, undefined],
       ['wh_gone', 'gone', 3],
     ])
-    const { events: news } = await events.listAfter(head, { types: ['webhook.disabled'], limit: 9 })
+    const { events: news } = await events.listAfter(head, { types: ['endpoint.disabled'], limit: 9 })
     expect(news.map(({ data }) => data)).toEqual(
       ['wh_key_a', 'wh_panel_child'].map(id => ({
         ...{ id, url: `https://example.org/${id}`, reason: expect.any(String), reason_code: 'key_revoked' },

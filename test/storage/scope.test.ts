@@ -39,7 +39,7 @@ async function talk(t: Running, rounds = 3): Promise<void> {
     const data = { name: letter, bot_id: `${letter}@im.bot` }
     await events.append([{ type: 'session.status', session: letter, data }])
   }
-  await events.append([{ type: 'webhook.disabled', data: { id: 'w' } }])
+  await events.append([{ type: 'endpoint.disabled', data: { id: 'w' } }])
 }
 
 const isIn = (scope: Scope) => (row: StoredMessage) => hasMessage(scope, row.bot_id, row.peer)
@@ -226,7 +226,7 @@ onEach(it => {
         { session: 'shared' },
         { session: 'a' },
         { user: 'ann' },
-        { types: ['session.status', 'webhook.disabled'] },
+        { types: ['session.status', 'endpoint.disabled'] },
         { types: ['message.status'], user: 'bob' },
         { hidden: true },
       ] as const) {

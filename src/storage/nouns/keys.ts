@@ -152,7 +152,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       ...dialect.expect(sql`NOT EXISTS (SELECT 1 FROM webhook WHERE ${ofThese})`),
       ...webhooks.map(webhook => {
         const data = { ...webhook, reason: keyEndedReason, reason_code: 'key_revoked' }
-        return context.addEvent({ type: 'webhook.disabled' }, sql`${JSON.stringify(data)}`)
+        return context.addEvent({ type: 'endpoint.disabled' }, sql`${JSON.stringify(data)}`)
       }),
     )
     return ids

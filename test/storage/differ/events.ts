@@ -40,7 +40,7 @@ const types = [
   'message.status',
   'session.status',
   'session.muted',
-  'webhook.disabled',
+  'endpoint.disabled',
   'audit.line',
   'backup.failed',
 ] as const

@@ -200,7 +200,7 @@ async function state({ store, notes: { ids } }: Here) {
   const { progress } = webhooks
   return {
     webhooks: await webhooks.list(),
-    events: (await store.events.listAfter('', { limit: 1000, types: ['webhook.disabled'] })).events.map(
+    events: (await store.events.listAfter('', { limit: 1000, types: ['endpoint.disabled'] })).events.map(
       ({ cursor: _, ...event }) => event,
     ),
     progress: await Promise.all(
