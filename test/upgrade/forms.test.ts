@@ -1,4 +1,4 @@
-/** Tables that change get another form: so a store of yesterday is refused in words, and does not fail while svc works. */
+/** Tables that change get another form, so that an older svc refuses them in words, and does not fail while it works. */
 import { expect, test } from 'bun:test'
 import { createHash } from 'node:crypto'
 import { newestForm, steps } from '../../src/storage/postgres/schema.ts'
@@ -10,8 +10,8 @@ const fingerprintOf = (text: string) =>
   createHash('sha256').update(text.replace(/--.*$/gm, '').replace(/\s+/g, ' ')).digest('hex').slice(0, 16)
 
 /**
- * What the newest form means. Whoever changes it makes another form and writes it here: until 0.9.0 is released, by
- * one more of `unreleasedForms`; after that, by a step.
+ * The form of 0.9.0, whose tables are the first step of both engines. A step that was released stays as it is: whoever
+ * changes the tables adds a step, and writes the new form here.
  */
 const known = { form: 103, sqlite: 'a78587ff5fcd4bac', postgres: '0d2afc05ff5ee0c9' }
 
