@@ -188,8 +188,8 @@ const linesOf = (text: string): string[] =>
 export async function findUnnamedBreaks(now: Surface): Promise<string[]> {
   const kept: Surface = JSON.parse(await readFile(surfaceFile, 'utf8'))
   const changes = await readFile(join(root, 'CHANGELOG.md'), 'utf8')
-  const newest = changes.split(/^## /m)[1] ?? ''
-  const named = /^What breaks$([\s\S]*?)(?=^What |$(?![\s\S]))/m.exec(newest)?.[1] ?? ''
+  const unreleased = /^## Unreleased$([\s\S]*?)(?=^## |$(?![\s\S]))/m.exec(changes)?.[1] ?? ''
+  const named = /^What breaks$([\s\S]*?)(?=^What |$(?![\s\S]))/m.exec(unreleased)?.[1] ?? ''
   return breaksBetween(kept, now)
     .filter(({ name }) => !named.includes(`\`${name}\``))
     .map(({ name, what }) => `${name}: ${what}`)
@@ -197,7 +197,7 @@ export async function findUnnamedBreaks(now: Surface): Promise<string[]> {
 
 if (import.meta.main) {
   const now = await readSurface()
-  const breaks = process.argv.includes('--first') ? [] : await findUnnamedBreaks(now)
+  const breaks = await findUnnamedBreaks(now)
   if (breaks.length > 0) {
     console.error(
       `These break callers, and CHANGELOG.md does not name them under "What breaks":\n${breaks.join('\n')}`,
