@@ -66,6 +66,7 @@ const kinds: Readonly<Record<string, TextKey>> = {
   stdio: 'caller.stdio',
   webhook: 'caller.webhook',
   topic: 'caller.topic',
+  question: 'caller.question',
   open: 'caller.open',
 }
 

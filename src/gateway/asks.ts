@@ -484,7 +484,7 @@ export class Asks extends RunningPart<AskPorts> {
 }
 
 /** Every principal that is not a key sees all entries of the outbox. */
-const ownerOf: Principal = { kind: 'open' }
+const ownerOf: Principal = { kind: 'question' }
 
 /** Whether a message came when a question was over. */
 function isLate(

@@ -7,7 +7,7 @@ export const AuditLine = Type.Object(
     id: integer('Grows from line to line; numbers may be missing.'),
     at: integer('Unix milliseconds: when the call came.'),
     principal: text(
-      'The caller: owner, key:<id>, panel, panel:<id of the key>, stdio, webhook:<id>, or open for calls without a token that is valid.',
+      'The caller: owner, key:<id>, panel, panel:<id of the key>, stdio, topic, question, webhook:<id>, or open for calls without a token that is valid.',
     ),
     name: optional.text('Name of the key of the caller.'),
     operation: text('Name of the operation.'),

@@ -96,7 +96,7 @@ export const Message = Type.Object(
       'For a queued text that was sent joined to another one: the message_id of that one, which shows the whole text.',
     ),
     sent_by: optional.text(
-      'Of a sent message: who sent it. owner, key:<id>, panel, panel:<id of the key>, stdio, topic, or webhook:<id>. Absent for messages of older versions.',
+      'Of a sent message: who sent it. owner, key:<id>, panel, panel:<id of the key>, stdio, topic, question, or webhook:<id>. Absent for messages of older versions.',
     ),
     sent_by_name: optional.text('Name of the key in sent_by.'),
     redelivered: optional.flag('True when this message was returned before and may have been seen.'),

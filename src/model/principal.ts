@@ -1,14 +1,24 @@
 /** Who makes a call. Every call has a principal, created by the door that it came through. */
 import type { Grant, Right, Scope } from './access.ts'
 
-export const principalKinds = ['owner', 'key', 'agent', 'stdio', 'panel', 'webhook', 'topic', 'open'] as const
+export const principalKinds = [
+  'owner',
+  'key',
+  'agent',
+  'stdio',
+  'panel',
+  'webhook',
+  'topic',
+  'question',
+  'open',
+] as const
 
 /**
  * owner: the command line, the library, and a program with the master token (or on this machine, if no token
  * is needed). key: a program with a key. agent: a part of a program on this machine that limited itself to a grant.
  * stdio: the program that started `svc mcp -t stdio`. panel: a browser that is signed in to the panel. webhook: an
  * endpoint whose reply to a delivery is sent to the user. topic: what
- * senders said to topics. open: any caller of a route that needs no token.
+ * senders said to topics. question: what svc says about one that it asked. open: any caller of a route that needs no token.
  */
 export type PrincipalKind = (typeof principalKinds)[number]
 

@@ -24,7 +24,7 @@ export const listAudit = defineOperation({
     }),
     principal: optional.bounded(
       64,
-      'Only calls of this caller: owner, panel, stdio, key:<id>, panel:<id>, webhook:<id>, open.',
+      'Only calls of this caller: owner, panel, stdio, topic, question, key:<id>, panel:<id>, webhook:<id>, open.',
     ),
     operation: optional.bounded(
       500,

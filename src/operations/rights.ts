@@ -34,6 +34,7 @@ const rightsByKind: Readonly<Record<PrincipalKind, ReadonlySet<Right>>> = {
   stdio: new Set(agentRights),
   webhook: new Set(['send']),
   topic: new Set(['send']),
+  question: new Set(['send']),
   open: new Set(anonymousRights),
 }
 

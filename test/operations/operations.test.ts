@@ -87,7 +87,7 @@ describe('who may what', () => {
     const open = ofAnybody.has(one.name)
     const stdio = open || ofAgents.has(one.name)
     const sends = rightsOf(one).includes('send')
-    const mayThere = { owner: true, panel: true, stdio, webhook: sends, topic: sends, open }
+    const mayThere = { owner: true, panel: true, stdio, webhook: sends, topic: sends, question: sends, open }
     // What a key or an agent may do depends on its grant.
     for (const kind of principalKinds.filter(kind => kind !== 'key' && kind !== 'agent'))
       expect([kind, await isLetThrough(one, kind)]).toEqual([kind, mayThere[kind]])

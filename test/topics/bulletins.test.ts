@@ -410,6 +410,24 @@ test('an end says what its sender says, and what came again after it is new', as
   ])
 })
 
+test('an end without words says what came last and was not sent', async () => {
+  await using s = await setUp()
+  const { pass, say, sent } = s
+  const boiler = { title: 'boiler', text: '61 °C', fingerprint: 'boiler' }
+  await say(boiler)
+  await pass(10)
+  await say({ ...boiler, text: '97 °C' })
+  await say({ text: '', fingerprint: 'boiler', resolved: true })
+  await pass(300)
+  expect(sent.slice(1).map(({ text }) => text)).toEqual([expect.stringMatching(/✓ boiler[\s\S]*97 °C/)])
+  await say(boiler)
+  await pass(10)
+  await say({ text: '', fingerprint: 'boiler', resolved: true })
+  await pass(300)
+  expect(sent.at(-1)!.text).toMatch(/✓ boiler/)
+  expect(sent.at(-1)!.text).not.toContain('°C')
+})
+
 test('what comes while the message is on its way is told after it, whatever becomes of that', async () => {
   for (const fate of ['accepted', 'refused', 'unknown'] as const)
     for (const priority of ['default', 'high'] as const) {

@@ -115,10 +115,13 @@ export function mergeNotice(
   // An end that says nothing ends nothing here.
   if (!same) return isOver && !saysSomething(notice) ? forgetContent({ ...fresh, state: 'over' }) : fresh
   const again: NoticeRow = { ...same, count: same.count + 1, last_at: now }
-  const { name, title } = same
-  if (isOver)
-    return endNotice(again, saysSomething(notice) ? fresh : { ...fresh, name, title: title ?? name })
-  const { bulletin, expires_at, media, raised, received_at, reported, resolved, state } = same
+  const { bulletin, expires_at, media, name, raised, received_at, reported, resolved, state, title } = same
+  if (isOver) {
+    if (saysSomething(notice)) return endNotice(again, fresh)
+    // Says what came last, if that was not sent.
+    const { size, text } = state === 'waiting' && reported > 0 ? same : fresh
+    return endNotice(again, { ...fresh, name, size, text, title: title ?? name })
+  }
   const isWaiting = state === 'waiting'
   if (state === 'over' || (resolved === 1 && (reported === 0 || state === 'sending'))) return fresh
   const isFileLeft = isWaiting && same.count === reported
