@@ -63,7 +63,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       'lib/on-node.js',
       'lib/operations/export-page.css',
       ...['phone.css', 'phone.html', 'phone.js', 'texts.json'].map(name => `lib/sandbox/page/${name}`),
-      ...['page.js', 'scalar.js.br'].map(name => `lib/server/docs/${name}`),
+      ...['page.js', 'scalar.js.br', 'zh.json'].map(name => `lib/server/docs/${name}`),
       'lib/server/invite/page.js',
       'lib/svc.js',
     ])

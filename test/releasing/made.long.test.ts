@@ -116,7 +116,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       const { path, commit, release, state } = await of.fresh(`failing-${what}`)
       await commit(file, broken(await readFile(join(path, file), 'utf8')))
       const before = await state()
-      const failed = await release('0.2.0', '--only', part)
+      const failed = await release('77.2.0', '--only', part)
       expect([failed.status, failed.stderr]).toEqual([1, expect.stringContaining(said)])
       expect(failed.stderr).toMatch(/^hint: .+\n$/m)
       expect(await state()).toEqual(before)
@@ -127,7 +127,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     const { path, commit, state } = await of.fresh('killed')
     const untouched = await state()
     const begin = () =>
-      Bun.spawn([process.execPath, 'scripts/release.ts', '0.2.0', '--only', 'deno'], {
+      Bun.spawn([process.execPath, 'scripts/release.ts', '77.2.0', '--only', 'deno'], {
         cwd: path,
         env: of.env,
         stdout: 'ignore',
@@ -140,7 +140,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       const file = join(workshopOf(child), 'package.json')
       await until('the version is written', 60_000, async () => {
         const text = await readFile(file, 'utf8').catch(() => '')
-        return text.includes('"version": "0.2.0"')
+        return text.includes('"version": "77.2.0"')
       })
     }
 
@@ -172,7 +172,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     const { file } = target
     const { path, git: inside, commit, release } = await of.fresh('released')
     const key = await makeKey(join(path, '..'), 'release')
-    const unknown = await release('0.2.0', '--only', own, '--sign', key.path)
+    const unknown = await release('77.2.0', '--only', own, '--sign', key.path)
     expect([unknown.status, unknown.stderr]).toEqual([
       1,
       expect.stringContaining('scripts/releasing/signers'),
@@ -181,7 +181,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     const base = await inside('rev-parse', 'HEAD')
 
     const options = ['--only', own, '--url', 'https://example.org/svc', '--sign', key.path]
-    const done = await release('0.2.0', ...options)
+    const done = await release('77.2.0', ...options)
     expect(done.status === 0 ? 0 : done.stderr).toBe(0)
     expect(done.stdout).toContain('git push --follow-tags')
 
@@ -196,30 +196,30 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     expect(sums).toBe(summed.map(name => `${sumOf(name)}  ${name}\n`).join(''))
     const { metadata } = JSON.parse(await readFile(join(out, 'svc.cdx.json'), 'utf8'))
     expect(metadata.component).toMatchObject({
-      version: '0.2.0',
+      version: '77.2.0',
       properties: [{ name: 'git:commit', value: await inside('rev-parse', 'main') }],
     })
     expect((await ended([join(out, file), '--version'], { cwd: tmpdir(), env: of.env })).stdout).toContain(
-      '0.2.0',
+      '77.2.0',
     )
     // What is said of those that only other machines can start.
-    expect(await inspectBinary(target, out, '0.2.0')).toContain('svc 0.2.0')
-    expect((await failure(inspectBinary(target, out, '0.3.0'))).message).toContain('svc 0.3.0')
+    expect(await inspectBinary(target, out, '77.2.0')).toContain('svc 77.2.0')
+    expect((await failure(inspectBinary(target, out, '77.3.0'))).message).toContain('svc 77.3.0')
     await link(join(out, file), join(path, 'dist/svc-windows-x64.exe'))
     const windows = findTarget('bun-windows-x64')
-    expect((await failure(inspectBinary(windows, join(path, 'dist'), '0.2.0'))).message).toMatch(
+    expect((await failure(inspectBinary(windows, join(path, 'dist'), '77.2.0'))).message).toMatch(
       /svc-windows-x64\.exe .*\bELF\b/,
     )
 
     expect(await inside('status', '--porcelain')).toBe('')
-    expect(await inside('log', '--format=%s', `${base}..main`)).toBe('release 0.2.0')
+    expect(await inside('log', '--format=%s', `${base}..main`)).toBe('release 77.2.0')
     expect((await inside('diff', '--name-only', base)).split('\n')).toEqual(['CHANGELOG.md', 'package.json'])
     expect(JSON.parse(await readFile(join(path, 'package.json'), 'utf8'))).toEqual({
       ...pkg,
-      version: '0.2.0',
+      version: '77.2.0',
     })
     expect(await readFile(join(path, 'CHANGELOG.md'), 'utf8')).toMatch(
-      /^# Changes\n\n## 0\.2\.0 – \d{4}-\d\d-\d\d\n\n- pigeons/,
+      /^# Changes\n\n## 77\.2\.0 – \d{4}-\d\d-\d\d\n\n- pigeons/,
     )
 
     const notes = await readFile(join(out, 'NOTES.md'), 'utf8')
@@ -232,9 +232,9 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
       `${file}: .* \\d\\d .*\\bon ${own}\\b`,
     ])
       expect(notes).toMatch(new RegExp(`^- ${line}`, 'm'))
-    expect(await inside('cat-file', '-t', 'v0.2.0')).toBe('tag')
-    expect(await inside('rev-parse', 'v0.2.0^{commit}')).toBe(await inside('rev-parse', 'main'))
-    expect(await inside('tag', '--list', '--format=%(contents)', 'v0.2.0')).toBe(notes.trim())
+    expect(await inside('cat-file', '-t', 'v77.2.0')).toBe('tag')
+    expect(await inside('rev-parse', 'v77.2.0^{commit}')).toBe(await inside('rev-parse', 'main'))
+    expect(await inside('tag', '--list', '--format=%(contents)', 'v77.2.0')).toBe(notes.trim())
 
     // Its installer knows the key, and another clone at another path makes the same.
     expect(readFileSync(join(out, 'install.sh'), 'utf8')).toContain(`\nsigners='${key.signer}'\n`)
@@ -256,7 +256,7 @@ describe.skipIf(!here)('a release (skipped without git, or without the runtime)'
     await appendFile(join(out, 'SHA256SUMS'), `${'0'.repeat(64)}  svc.mjs\n`)
     expect([await rebuild()]).toMatchObject([{ status: 1, stderr: expect.stringContaining('SHA256SUMS') }])
 
-    const again = await release('0.2.0')
-    expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('v0.2.0')])
+    const again = await release('77.2.0')
+    expect([again.status, again.stderr]).toEqual([1, expect.stringContaining('v77.2.0')])
   }, 300_000)
 })
