@@ -5,6 +5,8 @@
 const first = 20_000
 const size = 500
 const blocks = 24
+/** The block of what fixtures of releases remember: no other test gets its ports. */
+const ofFixtures = 27_000
 let block: number | undefined
 let given = 0
 
@@ -25,6 +27,11 @@ export function freePort(hostname = '127.0.0.1'): number {
   throw new Error(`no free port on ${hostname}`)
 }
 
+/** Lets this process make fixtures: its free ports are those that no other test gets. */
+export function useFixturePorts(): void {
+  block = ofFixtures
+}
+
 /**
  * Claims a block for this process.
  *
@@ -34,6 +41,7 @@ function ownBlock(): number {
   const any = Math.floor(Math.random() * blocks)
   for (let n = 0; n < blocks; n++) {
     const port = first + ((any + n) % blocks) * size
+    if (port === ofFixtures) continue
     const guard = listening('127.0.0.1', port)
     guard?.unref()
     if (guard) return port

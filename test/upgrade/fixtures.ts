@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { svc } from '../support/command.ts'
 import { ended } from '../support/ended.ts'
+import { freePort } from '../support/port.ts'
 import { sharedPostgres } from '../support/postgres.ts'
 import { postgresProgram } from '../support/postgres-program.ts'
 import { callbackOf, clockBehind, type Home, type HomeOptions, openHere } from './home.ts'
@@ -123,6 +124,7 @@ export async function unpacked(version: string, kind: Kind, from?: string): Prom
     left,
     async open({ withoutKey = false } = {}) {
       const variables: Record<string, string> = {}
+      let wechat: string | undefined
       const dir = join(place, 'data')
       if (kind === 'encrypted' && !withoutKey) variables.SVC_SECRET_KEY = await secretOf()
       if (kind === 'database') {
@@ -130,7 +132,10 @@ export async function unpacked(version: string, kind: Kind, from?: string): Prom
         const name = `fixture_${crypto.randomUUID().slice(0, 8)}`
         await server.createDatabase(name)
         own.defer(() => server.dropDatabase(name))
-        const dump = await readFile(join(place, 'database.sql'), 'utf8')
+        // The accounts know the address of their WeChat, whose port another program may have now.
+        const address = `http://127.0.0.1:${freePort()}`
+        const dump = (await readFile(join(place, 'database.sql'), 'utf8')).replaceAll(left.wechat!, address)
+        wechat = address
         await server.psql(`SET ROLE svc;\n${dump}`, name)
         Object.assign(variables, { SVC_STORE_URL: server.url(name), SVC_SECRET_KEY: await secretOf() })
       }
@@ -142,7 +147,7 @@ export async function unpacked(version: string, kind: Kind, from?: string): Prom
       if (kind === 'backup') await run(['restore', join(place, 'svc.tar'), '--keep-keys'], restored)
       if (kind === 'database') await run(['store', 'adopt', '--go-on'], restored)
       callback ??= own.use(callbackOf(left.callback))
-      const { token, wechat } = left
+      const { token } = left
       return own.use(await openHere(dir, clock, { callback, token, wechat, env: variables }))
     },
     [Symbol.asyncDispose]: () => own.disposeAsync(),

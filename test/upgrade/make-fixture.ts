@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { type StoreTable, storeTables } from '../../src/storage/table-list.ts'
+import { useFixturePorts } from '../support/port.ts'
 import { until } from '../support/until.ts'
 import { kinds, makeDump, makeFiles, type Open, pack } from './fixtures.ts'
 import { callbackOf, openProgram } from './home.ts'
@@ -39,6 +40,7 @@ const command = [
   program.includes('/') ? resolve(program) : program,
   ...args.map(one => (one.endsWith('.ts') ? resolve(one) : one)),
 ]
+useFixturePorts()
 const place = await realpath(await mkdtemp(join(tmpdir(), 'svc-fixture-')))
 try {
   const open: Open = (dir, options) => openProgram(dir, command, options)
