@@ -5,7 +5,7 @@
 const first = 20_000
 const size = 500
 const blocks = 24
-/** The block of what fixtures of releases remember: no other test gets its ports. */
+/** The block whose ports the fixtures of releases remember: no other test gets them. */
 const ofFixtures = 27_000
 let block: number | undefined
 let given = 0
