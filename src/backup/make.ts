@@ -13,6 +13,7 @@ import { randomBytes } from '../platform/lazy-crypto.ts'
 import { openLock } from '../platform/lock.ts'
 import { isOwnName } from '../platform/own-names.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { NewAuditLine } from '../storage/audit.ts'
 import type { KnownBackup } from '../storage/backups.ts'
 import { rejectClosed } from '../storage/sqlite/closed-mark.ts'
 import { readContents, sessionFolders } from '../storage/sqlite/directory-claim.ts'
@@ -37,7 +38,7 @@ import {
   worldName,
 } from './manifest.ts'
 
-interface BackupOptions {
+export interface BackupOptions {
   /** Absolute path of the new file. */
   path: string
   config: Pick<Config, 'basePath' | 'mediaRoot' | 'keepFreeBytes'>
@@ -45,6 +46,8 @@ interface BackupOptions {
   passphrase: string | undefined
   /** Whether an existing file may be replaced. */
   force: boolean
+  /** Line of the audit log. */
+  line?: NewAuditLine | undefined
 }
 
 /**
@@ -54,7 +57,7 @@ interface BackupOptions {
  * @throws SvcError `invalid_arguments` for the path; `not_found` if there is nothing to back up; `store_unavailable`
  */
 export async function makeBackup(options: BackupOptions): Promise<KnownBackup> {
-  const { clock, config, force, passphrase, path } = options
+  const { clock, config, force, line, passphrase, path } = options
   const began = clock.monotonic()
   const dir = config.basePath
   await rejectTaken(path, force)
@@ -76,7 +79,7 @@ export async function makeBackup(options: BackupOptions): Promise<KnownBackup> {
     await rename(temporary, path)
     await syncDir(dirname(path))
     const backup = { path, created_at, size, took_ms: Math.round(clock.monotonic() - began) }
-    await noteBackup(dir, backup)
+    await noteBackup(dir, backup, line)
     return backup
   } finally {
     for (const file of [...copies, temporary]) await rm(file, { force: true })

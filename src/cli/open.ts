@@ -134,7 +134,7 @@ export const commandAddress = () => `cli:${findSystemUser()}`
 /**
  * Returns the line about a change of the whole store, which a command makes while no gateway has the store open.
  */
-export const auditLineOf = ({ io }: Command, operation: StoreChange): NewAuditLine => ({
+export const auditLineOf = ({ io }: Command, operation: StoreChange | 'backup'): NewAuditLine => ({
   at: io.clock.now(),
   principal: formatPrincipal(owner),
   operation,

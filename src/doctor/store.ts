@@ -69,11 +69,22 @@ function examineTables(context: DoctorContext, look: StoreReading): Found {
 function describeContents(sight: StoreStats, context: DoctorContext): Found {
   const { clock, command } = context
   return [
+    describeCopy(sight, context),
     findFailures(sight.webhooks ?? [], sight.backups.failure, command),
     sight.outbox.messages > 0 && describeOutbox(sight, command('outbox'), clock.now()),
     describeBackups(sight, context),
   ]
 }
+
+/** A copy that was never used: the original may have gone on. */
+const describeCopy = ({ restored }: StoreStats, { command, polling }: DoctorContext): Found =>
+  restored !== undefined &&
+  !polling?.held &&
+  finding.warning(
+    'copy',
+    `this is a copy, restored at ${formatLocalTime(restored)} and not used since; the original may still answer`,
+    `Only if the original does not run any more: ${command('openapi')}`,
+  )
 
 function describeBackups(
   { backups: { newest } }: StoreStats,

@@ -265,6 +265,7 @@ export const TopicState = Type.Object({
       name: text('Its title, or the beginning of its text.'),
       priority: oneOf(priorities),
       count: integer('How often the same came.'),
+      resolved: optional.flag('It says that something is over.'),
       received_at: integer('Unix milliseconds.'),
       expires_at: integer('Unix milliseconds.'),
       status: oneOf(

@@ -156,6 +156,7 @@ export class Topics extends RunningPart<TopicPorts> {
           name: one.name,
           priority,
           count: one.count,
+          ...(one.resolved && { resolved: true }),
           received_at: one.received_at,
           expires_at: one.expires_at,
           status: isOnItsWay || state === 'unknown' ? state : ('waiting' as const),

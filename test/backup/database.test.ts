@@ -34,10 +34,12 @@ test.skipIf(!isPostgresThere())(
       await (await openLock(join(folder, '.svc-backup-dead', '.backup.lock'))).close()
       await using held = await openLock(join(folder, '.svc-backup-alive', '.backup.lock'))
       await held.tryLock()
-      const made = await backUpDatabase(options)
+      const line = { at: 5, principal: 'owner', operation: 'backup', subject: path, outcome: 'done' }
+      const made = await backUpDatabase({ ...options, line })
       expect(await t.store.backups.list()).toEqual([made])
       expect((await readdir(folder)).sort()).toEqual(['.svc-backup-alive', 'svc.tar'])
       expect(await failure(backUpDatabase(options))).toMatchObject({ code: 'invalid_arguments' })
+      expect(await t.store.audit.list({ limit: 5 })).toMatchObject([line])
       // The store is as open as before.
       await sessions.save('later', bot('later'))
 

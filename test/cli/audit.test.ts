@@ -268,7 +268,12 @@ test('each change of keys, secrets and stores has a line, also while no service 
     `rotate_key ${added.id}`,
   ]
   const lines = await logOf(dir, [])
-  expect(lines).toEqual([...before, `revoke_key ${added.id}`, `decrypt_secrets ${rotated.key_id}`])
+  expect(lines).toEqual([
+    ...before,
+    `backup ${tar}`,
+    `revoke_key ${added.id}`,
+    `decrypt_secrets ${rotated.key_id}`,
+  ])
   const restored = /^restore backup_of=\S+Z waiting_sends=0 paused_webhooks=0 revoked_keys=1 closed_topics=0$/
   expect(await logOf(copy, own)).toEqual([...before, expect.stringMatching(restored)])
   expect(JSON.stringify(await ran(['audit', '-d', dir]))).not.toContain(added.key)

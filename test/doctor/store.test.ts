@@ -51,6 +51,19 @@ test('webhooks that were switched off, or fail for a while; not one that somebod
   expect(found.map(({ fix }) => /webhook \w+ (\w+)/.exec(fix ?? '')?.[1])).toEqual(['off', 'failing'])
 })
 
+test('a copy that was restored and not used since', async () => {
+  const add = (operation: string) =>
+    change(
+      `INSERT INTO audit (at, principal, operation, outcome) VALUES (1767225600000, 'owner', '${operation}', 'done')`,
+    )
+  const severities = async () => (await ward.look()).of('store/copy').map(({ severity }) => severity)
+  expect(await severities()).toEqual([])
+  add('restore')
+  expect(await severities()).toEqual(['warning'])
+  add('send')
+  expect(await severities()).toEqual([])
+})
+
 test('no backup, one that is older than two intervals, a recent one, and a failure', async () => {
   const severities = async (values = {}) =>
     (await ward.look(values)).of('store/backup').map(({ severity }) => severity)

@@ -1,10 +1,10 @@
 /** Declares and runs `svc backup` and `svc restore`, which work on files and ask no service. */
 import { Option } from 'commander'
+import type { BackupOptions } from '../../backup/make.ts'
 import { listOpenFiles, openFileWarning, secretFilesOf } from '../../config/token-file.ts'
 import { parseFolder } from '../../config/values.ts'
 import type { Config } from '../../config.ts'
 import { badArgument } from '../../model/error.ts'
-import type { Clock } from '../../platform/clock.ts'
 import { formatBytes, formatCount, formatLocalTime } from '../../platform/format.ts'
 import { endWithStdin } from '../../platform/process.ts'
 import type { KnownBackup } from '../../storage/backups.ts'
@@ -74,7 +74,10 @@ async function runBackup(command: Command, line: CommandLine): Promise<void> {
   const passphrase = await passphraseOf(config)
   rejectEnding(path, passphrase)
   const force = command.opts().force === true
-  const made = await make(config, { path, clock: command.io.clock, passphrase, force })
+  // A service that makes one has its own line.
+  const audited =
+    command.opts().endsWithStdin === true ? undefined : { ...auditLineOf(command, 'backup'), subject: path }
+  const made = await make(config, { path, clock: command.io.clock, passphrase, force, line: audited })
   line.changeMade = 'backed up'
   if (config.storeUrl !== undefined && command.io.err.isTerminal) command.io.err.print(databaseNote)
   const encrypted = passphrase !== undefined
@@ -99,10 +102,7 @@ function rejectEnding(path: string, passphrase: string | undefined): void {
 const databaseNote =
   'This file is restored into a data directory, which svc store copy moves into a database. To restore the database itself, keep backups by pg_dump or its provider.'
 
-async function make(
-  config: Config,
-  options: { path: string; clock: Clock; passphrase: string | undefined; force: boolean },
-): Promise<KnownBackup> {
+async function make(config: Config, options: Omit<BackupOptions, 'config'>): Promise<KnownBackup> {
   const { secretKey, storeUrl } = config
   if (storeUrl === undefined) {
     const { makeBackup } = await import('../../backup/make.ts')

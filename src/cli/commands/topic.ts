@@ -87,7 +87,11 @@ function formatState(one: TopicState): CommandOutput {
     ['for', ({ user_id }) => nameOf(one.people.find(person => person.user_id === user_id) ?? { user_id })],
     ['came', 'received_at'],
     ['priority', 'priority'],
-    ['what', ({ count, name }) => `${oneLine(name)}${count > 1 ? ` ×${count}` : ''}`],
+    [
+      'what',
+      ({ count, name, resolved }) =>
+        `${resolved ? '✓ ' : ''}${oneLine(name)}${count > 1 ? ` ×${count}` : ''}`,
+    ],
     ['waits for', ({ status, why }) => (status === 'waiting' ? (why ?? '–') : status)],
     ['until', ({ until }) => formatLocalTime(until)],
   ]

@@ -8,9 +8,11 @@ import type { Clock } from '../../platform/clock.ts'
 import { openLock } from '../../platform/lock.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
 import { silentLog } from '../../platform/log.ts'
-import { connectPg } from '../../platform/postgres.ts'
-import { sql } from '../../platform/sql.ts'
+import type { NewAuditLine } from '../../storage/audit.ts'
 import type { KnownBackup } from '../../storage/backups.ts'
+import { createBackups } from '../../storage/nouns/backups.ts'
+import { PgDatabase } from '../../storage/postgres/database.ts'
+import { addAuditLine, createRunner, postgresDialect } from '../../storage/postgres/routines.ts'
 import { copyStore } from './copy.ts'
 import { openDirectoryTarget } from './directory-side.ts'
 import { openPgSnapshot } from './postgres-side.ts'
@@ -22,6 +24,8 @@ interface DatabaseBackupOptions {
   clock: Clock
   passphrase: string | undefined
   force: boolean
+  /** Line of the audit log. */
+  line?: NewAuditLine | undefined
 }
 
 /** Begins the names of the folders of copies. */
@@ -52,7 +56,7 @@ export async function backUpDatabase(options: DatabaseBackupOptions): Promise<Kn
     }
     const made = await makeBackup({ path, config: place, clock, passphrase, force })
     const backup = { ...made, took_ms: Math.round(clock.monotonic() - began) }
-    await noteBackup(url, backup)
+    await noteBackup(options, backup)
     return backup
   } finally {
     await rm(folder, { recursive: true, force: true })
@@ -69,13 +73,15 @@ async function sweepCopies(folder: string): Promise<void> {
 }
 
 /** Lets `svc backups` show it. */
-async function noteBackup(url: string, { created_at, path, size, took_ms }: KnownBackup): Promise<void> {
-  const connection = await connectPg({ url, name: 'svc backup', answerMs: 8000 })
+async function noteBackup(
+  { clock, config, line }: DatabaseBackupOptions,
+  backup: KnownBackup,
+): Promise<void> {
+  const db = new PgDatabase({ url: config.storeUrl, clock, log: silentLog, node: crypto.randomUUID() })
   try {
-    await connection.run(sql`INSERT INTO backup (path, created_at, size, took_ms)
-      VALUES (${path}, ${created_at}, ${size}, ${took_ms}) ON CONFLICT (path) DO UPDATE SET
-      created_at = excluded.created_at, size = excluded.size, took_ms = excluded.took_ms`)
+    await createRunner(db)('write', () => createBackups({ dialect: postgresDialect }).verbs.add(backup))
+    if (line) await addAuditLine(db, line)
   } finally {
-    connection.destroy()
+    await db.close()
   }
 }

@@ -7,10 +7,11 @@ import { sweep } from '../../platform/files.ts'
 import { randomBytes } from '../../platform/lazy-crypto.ts'
 import { openDatabase } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
+import type { NewAuditLine } from '../audit.ts'
 import type { KnownBackup } from '../backups.ts'
 import { createBackups } from '../nouns/backups.ts'
 import { newestSchemaVersion } from './migrations.ts'
-import { drive, sqliteDialect } from './routines.ts'
+import { addAuditLine, drive, sqliteDialect } from './routines.ts'
 
 /** Names of copies and of their journals. */
 const storeCopyName = /^messages\.db\.[0-9a-f]{12}\.tmp(-journal)?$/
@@ -83,13 +84,18 @@ export async function listKeptFiles(copy: string): Promise<string[]> {
   }
 }
 
-/** Notes a backup in the store. A store of an earlier version stays as it is: it has no place for that. */
-export async function noteBackup(dir: string, backup: KnownBackup): Promise<void> {
+/**
+ * Notes a backup in the store. A store of an earlier version stays as it is: it has no place for that.
+ *
+ * @param line of the audit log
+ */
+export async function noteBackup(dir: string, backup: KnownBackup, line?: NewAuditLine): Promise<void> {
   const db = await openDatabase(join(dir, dataFiles.store))
   try {
     db.exec(`PRAGMA busy_timeout = ${busyMs}`)
     if (db.one<{ user_version: number }>`PRAGMA user_version`.user_version !== newestSchemaVersion) return
     drive(db, createBackups({ dialect: sqliteDialect }).verbs.add(backup))
+    if (line) addAuditLine(db, line)
   } finally {
     db.close()
   }
