@@ -78,7 +78,13 @@ describe.skipIf(released === '')('beside the newest release (skipped without its
       await using other = await begin(second)
       await liveTogether(one, other, one.phone)
       await one.kill('SIGKILL')
-      // The sandbox went with the first: the other serves it again from the same folder.
+      // The sandbox went with the first. The other serves it again at its address, which a third would not do.
+      await until('the sandbox', 60_000, () =>
+        fetch(`${one.phoneUrl}/phone/stats`).then(
+          ({ ok }) => ok,
+          () => false,
+        ),
+      )
       await using third = await begin(first)
       await third.phone('say', { text: 'one went' })
       expect((await next(other)).text).toBe('one went')
