@@ -27,7 +27,7 @@ export async function followMessages({ command, config, input }: OperationReques
   await using opened = await openForCommand(config, command.io)
   const ask = createAsk(opened, call)
   const again = directoryFlagsOf(command)
-  const start = after === undefined ? { consumer } : { after }
+  const start = after === undefined ? { consumer } : after === 'end' ? {} : { after }
   const followed = await ask(followOperation, { ...start, session, known: true })
   const messages = followed.follow(call.signal)
   // Fixes the start of a new consumer at the end of the log, before polling adds messages.

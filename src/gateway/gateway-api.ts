@@ -35,7 +35,18 @@ import type { Metrics } from './metrics.ts'
 import type { People } from './people.ts'
 
 export interface Gateway {
-  readonly inbox: Pick<Inbox, 'begin' | 'getHead' | 'follow' | 'open' | 'recv' | 'countWaiting'>
+  readonly inbox: Pick<
+    Inbox,
+    | 'begin'
+    | 'getHead'
+    | 'follow'
+    | 'open'
+    | 'recv'
+    | 'countWaiting'
+    | 'lease'
+    | 'renewLeases'
+    | 'settleLeases'
+  >
   readonly consumers: Pick<ConsumerList, 'list' | 'remove'>
   readonly sender: Pick<Sender, 'send' | 'foresee'>
   readonly outbox: Pick<Outbox, 'list' | 'get' | 'cancel' | 'approve'>

@@ -258,6 +258,9 @@ const inboxOf = ({ asks, receive: { inbox, oneShot }, housekeeping }: Rooms): Ga
         follow: (reading, signal) => inbox.follow(reading, signal),
         open: (reading, signal) => inbox.open(reading, signal),
         countWaiting: (request, most) => inbox.countWaiting(request, most),
+        lease: (request, call) => inbox.lease(request, call),
+        renewLeases: (consumer, leases) => inbox.renewLeases(consumer, leases),
+        settleLeases: (consumer, leases, read) => inbox.settleLeases(consumer, leases, read),
       }
     : inbox
 

@@ -125,6 +125,10 @@ const viewInbox = (inbox: Gateway['inbox'], viewer: Viewer): Gateway['inbox'] =>
       inbox.recv({ ...request, scope, consumer: ownName(viewer, request.consumer) }, call),
     countWaiting: (request, most) =>
       inbox.countWaiting({ ...request, scope, consumer: ownName(viewer, request.consumer) }, most),
+    lease: (request, call) =>
+      inbox.lease({ ...request, scope, consumer: ownName(viewer, request.consumer) }, call),
+    renewLeases: (consumer, leases) => inbox.renewLeases(ownName(viewer, consumer), leases),
+    settleLeases: (consumer, leases, read) => inbox.settleLeases(ownName(viewer, consumer), leases, read),
   }
 }
 

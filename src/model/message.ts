@@ -281,7 +281,24 @@ export type Received = Message[] & {
    * `after`, return the others.
    */
   more?: true
+  /** With `after`: the row id to pass as `after` of the next call. */
+  position?: number
 }
+
+export const LeasedMessage = Type.Object(
+  {
+    lease: integer('Id of the lease, for renewing and settling.'),
+    expires_at: integer(
+      'Unix milliseconds: then the message is handed out again, unless the lease is renewed.',
+    ),
+    message: Message,
+  },
+  { description: 'A message that a program has until it settles the lease.' },
+)
+export type LeasedMessage = Static<typeof LeasedMessage>
+
+/** Which messages to lease. Fields are those of `RecvRequest`. */
+export type LeaseRequest = Pick<RecvRequest, 'timeout' | 'limit' | 'consumer' | 'session' | 'scope'>
 
 export interface RecvRequest {
   /** Longest wait in seconds if no message is there yet. 0 does not wait. */

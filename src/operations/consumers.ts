@@ -1,8 +1,12 @@
 /** Operations for the readers of messages, each with its own position. */
 import { Type } from '@sinclair/typebox'
+import { waitOf } from '../model/call.ts'
 import { ConsumerInfo } from '../model/consumer.ts'
-import { closed, flag } from '../model/shapes.ts'
+import { LeasedMessage } from '../model/message.ts'
+import { closed, flag, integer, optional, seconds } from '../model/shapes.ts'
+import { exampleReceived } from './example-values.ts'
 import { defineOperation } from './operation.ts'
+import { Consumer, recv } from './recv.ts'
 import { PatternString } from './schema.ts'
 
 export const listConsumers = defineOperation({
@@ -58,4 +62,98 @@ export const removeConsumer = defineOperation({
     await consumers.remove(name)
     return { success: true, name }
   },
+})
+
+/** Leases that one call opens, renews or settles. */
+const mostLeases = 100
+const consumer = Consumer({ examples: ['my-bot'] })
+const leases = Type.Array(Type.Integer({ minimum: 1 }), {
+  minItems: 1,
+  maxItems: mostLeases,
+  description: 'Ids of leases of this consumer.',
+  examples: [[17]],
+})
+
+export const leaseMessages = defineOperation({
+  name: 'lease_messages',
+  title: 'Receive messages, each until it is settled',
+  effect: 'write',
+  audited: false,
+  right: 'recv',
+  partOf: recv.name,
+  description:
+    'Hands out the next messages of a consumer, oldest first, each with a lease of 45 seconds: renew it every 15 seconds while you work, then settle it. What expires is handed out again, marked `redelivered`. While a message of a person (session and user) is open, the next one of that person waits; those of others come. Up to 100 messages are open. If none come in time, it returns an empty array. A consumer that acknowledges by `ack` of recv is refused.',
+  input: closed({
+    consumer,
+    timeout: optional(seconds(300, 5, 'Longest wait for a first message, in seconds.')),
+    limit: optional.between(1, mostLeases, 'Most messages to return. Default: 1.'),
+    session: recv.input.properties.session,
+  }),
+  output: Type.Array(LeasedMessage, { description: 'The messages. Empty if none came in time.' }),
+  errors: ['session_not_found'],
+  examples: [
+    {
+      summary: 'The next message',
+      input: { consumer: 'my-bot', timeout: 30 },
+      output: [{ lease: 17, expires_at: 1767225645000, message: exampleReceived }],
+    },
+  ],
+  rest: { route: 'POST /consumers/{consumer}/leases', tag: 'messages' },
+  async run({ inbox }, { consumer, limit = 1, session, timeout = 5 }, call) {
+    return inbox.lease({ consumer, limit, session, timeout: waitOf(call, timeout) }, call)
+  },
+})
+
+export const renewLeases = defineOperation({
+  name: 'renew_leases',
+  title: 'Keep messages longer',
+  effect: 'write',
+  audited: false,
+  right: 'recv',
+  partOf: recv.name,
+  description: 'Renews leases: each lasts 45 seconds from now. One that is over is left out of the answer.',
+  input: closed({ consumer, leases }),
+  output: Type.Object({
+    leases: Type.Array(Type.Integer(), { description: 'Those that were renewed.' }),
+    expires_at: integer('Unix milliseconds: when they expire.'),
+  }),
+  examples: [
+    {
+      summary: 'One is over',
+      input: { consumer: 'my-bot', leases: [17, 18] },
+      output: { leases: [17], expires_at: 1767225660000 },
+    },
+  ],
+  rest: { route: 'POST /consumers/{consumer}/leases/renew', tag: 'messages' },
+  run: ({ inbox }, { consumer, leases }) => inbox.renewLeases(consumer, leases),
+})
+
+export const settleLeases = defineOperation({
+  name: 'settle_leases',
+  title: 'Settle messages: done, or to come again',
+  effect: 'write',
+  audited: false,
+  right: 'recv',
+  partOf: recv.name,
+  description:
+    'Ends leases. A lease that is over (settled before, or expired and handed out again) is left out of the answer.',
+  input: closed({
+    consumer,
+    leases,
+    read: flag('true: the messages are done. false: they come again at once, marked `redelivered`.'),
+  }),
+  output: Type.Object({
+    leases: Type.Array(Type.Integer(), { description: 'Those that this call settled.' }),
+  }),
+  examples: [
+    {
+      summary: 'Done',
+      input: { consumer: 'my-bot', leases: [17], read: true },
+      output: { leases: [17] },
+    },
+  ],
+  rest: { route: 'POST /consumers/{consumer}/leases/settle', tag: 'messages' },
+  run: async ({ inbox }, { consumer, leases, read }) => ({
+    leases: await inbox.settleLeases(consumer, leases, read),
+  }),
 })

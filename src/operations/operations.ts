@@ -4,7 +4,7 @@ import * as agents from './agents.ts'
 import { listAudit } from './audit.ts'
 import { getBackups, makeBackup } from './backups.ts'
 import { checkSessions } from './check.ts'
-import { listConsumers, removeConsumer } from './consumers.ts'
+import { leaseMessages, listConsumers, removeConsumer, renewLeases, settleLeases } from './consumers.ts'
 import * as conversations from './conversations.ts'
 import { followChanges, followEvents, linkEvents } from './events.ts'
 import { exportMessages } from './export.ts'
@@ -166,6 +166,9 @@ export const operations: readonly Operation[] = [
     checkSessions,
     listConsumers,
     removeConsumer,
+    leaseMessages,
+    renewLeases,
+    settleLeases,
     ...doorOperations,
     ...Object.values(panelOperations).flat(),
     accounts.logoutAccount,

@@ -10,8 +10,10 @@ import type { OpenMessage } from '../receive/inbox.ts'
 import { resolveSessionName } from './history.ts'
 import { defineOperation } from './operation.ts'
 import { Consumer, recv } from './recv.ts'
+import { RowId } from './schema.ts'
 
-const { after, session } = recv.input.properties
+const { session } = recv.input.properties
+const after = optional(RowId('Row id: the messages after it.'))
 const known = optional.flag('Fail for a session that does not exist and has no messages.')
 
 export const beginReading = defineOperation({

@@ -133,6 +133,20 @@ export const RowId = (description: string, options: Options = {}): LenientSchema
     [conversion]: rowIdConversion,
   })
 
+/** A row id, or `end`: the newest row. */
+export const RowIdOrEnd = (description: string): LenientSchema<number | 'end', number | string> =>
+  Type.Unsafe<number | 'end'>({
+    anyOf: [
+      { type: 'integer', minimum: 0 },
+      { type: 'string', pattern: '^([0-9]{1,16}|end)$' },
+    ],
+    description,
+    [conversion]: {
+      expected: `${rowIdConversion.expected}, or "end"`,
+      convert: value => (value === 'end' ? value : rowIdConversion.convert(value)),
+    } satisfies Conversion,
+  })
+
 /** Maximum of `offset`: matches are counted up to this number. */
 const maxOffset = 10_000
 

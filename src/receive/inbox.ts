@@ -2,7 +2,13 @@
 import { isInScope, type Scope } from '../model/access.ts'
 import type { Call } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
-import type { CountWaitingRequest, Message, RecvRequest } from '../model/message.ts'
+import type {
+  CountWaitingRequest,
+  LeasedMessage,
+  LeaseRequest,
+  Message,
+  RecvRequest,
+} from '../model/message.ts'
 import { normalizeSessionName, sessionNotFoundError } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import { RunningPart, type Runtime } from '../platform/runtime.ts'
@@ -12,6 +18,7 @@ import {
   type Backlog,
   type ConsumerClaim,
   type Consumers,
+  type LeasedRow,
   type MessageLog,
   maxHandOuts,
 } from '../storage/store.ts'
@@ -80,31 +87,113 @@ export class Inbox extends RunningPart<InboxPorts> {
    *   `invalid_arguments` for a row that cannot be acknowledged, `store_unavailable`, `shutting_down`
    */
   async recv(request: RecvRequest, call: Call, followed?: SessionFollower): Promise<Message[]> {
+    // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
+    const isClaim = request.after === undefined && request.ack === undefined
+    const target: WaitTarget = { scope: request.scope, ...(isClaim && { consumer: request.consumer }) }
+    return this.#readOrWait(request, call, target, session => this.#read(request, session, call), followed)
+  }
+
+  /** Reads until there is something, or the time is over. */
+  async #readOrWait<T>(
+    request: Pick<RecvRequest, 'timeout' | 'session' | 'scope'>,
+    call: Call,
+    target: WaitTarget,
+    read: (session: string | undefined) => Promise<T[]>,
+    followed?: SessionFollower,
+  ): Promise<T[]> {
     const { clock, closing } = this.runtime
     const { store } = this.ports
     if (closing.aborted) throw new SvcError('shutting_down', 'the service is stopping')
     const deadline = clock.monotonic() + request.timeout * 1000
     const named = followed ?? (await this.findSession(request))
-    const target: WaitTarget = {
-      scope: request.scope,
-      // Calls with `ack` or `after` claim nothing and all get the same messages, so all of them are woken.
-      ...(request.after === undefined && request.ack === undefined && { consumer: request.consumer }),
-    }
     for (;;) {
       // Read before the messages, so that a message stored between the read and the wait still ends the
       // wait.
       const seen = await store.log.getHead()
       Object.assign(target, await named?.())
-      const messages = await this.#read(request, target.session, call)
+      const found = await read(target.session)
       const leftMs = deadline - clock.monotonic()
-      if (messages.length > 0 || leftMs <= 0 || call.signal.aborted) {
+      if (found.length > 0 || leftMs <= 0 || call.signal.aborted) {
         // Another call of this consumer may find what this one left.
         this.#waits.notifyNext(target)
-        return messages
+        return found
       }
       await this.waitForMore(call.signal, leftMs, seen, target)
       if (closing.aborted) return []
     }
+  }
+
+  /**
+   * Leases messages to a program, which ends each by `settleLeases`: of a person (session and user) one at a time, oldest
+   * first. Waits like `recv`. A lease lasts 45 s, and outlives the service.
+   *
+   * @throws SvcError as `recv`; `invalid_arguments` for a consumer that acknowledges
+   */
+  async lease(request: LeaseRequest, call: Call): Promise<LeasedMessage[]> {
+    const { consumer, scope } = request
+    return this.#readOrWait(request, call, { scope, consumer }, session =>
+      this.#lease({ ...request, session }, call),
+    )
+  }
+
+  async #lease({ consumer, ...wanted }: LeaseRequest, call: Call): Promise<LeasedMessage[]> {
+    const { store, views } = this.ports
+    // A caller that has left must lease nothing.
+    if (call.signal.aborted) return []
+    if (this.#returning.size > 0) await Promise.all(this.#returning)
+    const { rows, expiresAt } = await store.consumers.lease(consumer, wanted)
+    if (rows.length === 0) return []
+    const give = (back: readonly LeasedRow[]) => this.#giveBackLeases(consumer, back)
+    if (call.signal.aborted) {
+      await give(rows)
+      return []
+    }
+    call.onDelivered(delivered => {
+      if (!delivered) this.#track(give(rows))
+    })
+    const answer = views.createAnswer({ hasRoom: call.startFitCheck?.() })
+    const byId = new Map(rows.map(row => [row.id, row]))
+    const again = rows.flatMap(({ id, redelivered }) => (redelivered ? id : []))
+    const found = await store.log.getByIds([...byId.keys()], answer.characters)
+    const messages = await answer.take(found, new Set(again))
+    const leased = messages.map(message => {
+      const { lease } = byId.get(message.id)!
+      byId.delete(message.id)
+      return { lease, expires_at: expiresAt, message }
+    })
+    if (byId.size > 0) await give([...byId.values()])
+    return leased
+  }
+
+  /** Gives back leases that their program did not see: their messages come again as before. */
+  async #giveBackLeases(consumer: string, rows: readonly LeasedRow[]): Promise<void> {
+    for (const [isSeen, some] of Map.groupBy(rows, ({ redelivered }) => redelivered))
+      await this.ports.store.consumers
+        .settleLeases(
+          consumer,
+          some.map(({ lease }) => lease),
+          isSeen ? 'unread' : 'unseen',
+        )
+        // They expire by themselves, and the messages come again.
+        .catch(error => this.runtime.log.warn('leases not given back; the messages come again', { error }))
+  }
+
+  /** Keeps leases of messages from expiring. @returns those that are not over. @throws SvcError `store_unavailable` */
+  async renewLeases(
+    consumer: string,
+    leases: readonly number[],
+  ): Promise<{ leases: number[]; expires_at: number }> {
+    const renewed = await this.ports.store.consumers.renewLeases(consumer, leases)
+    return { leases: renewed.leases, expires_at: renewed.expiresAt }
+  }
+
+  /**
+   * Ends leases of messages. read: the messages are done; otherwise they come again, marked `redelivered`.
+   *
+   * @returns those that were not over. @throws SvcError `store_unavailable`
+   */
+  settleLeases(consumer: string, leases: readonly number[], read: boolean): Promise<number[]> {
+    return this.ports.store.consumers.settleLeases(consumer, leases, read ? 'read' : 'unread')
   }
 
   /**
@@ -292,6 +381,12 @@ export class Inbox extends RunningPart<InboxPorts> {
     return timer
   }
 
+  /** Later claims wait for it. */
+  #track(ending: Promise<void>): void {
+    this.#returning.add(ending)
+    void ending.then(() => this.#returning.delete(ending))
+  }
+
   async #endLease(lease: number, read: boolean): Promise<void> {
     const { consumers } = this.ports.store
     try {
@@ -392,9 +487,7 @@ export class Inbox extends RunningPart<InboxPorts> {
       delivered => {
         clearInterval(renewing)
         const ending = this.#endLease(lease, delivered)
-        if (delivered) return
-        this.#returning.add(ending)
-        void ending.then(() => this.#returning.delete(ending))
+        if (!delivered) this.#track(ending)
       },
       () => void this.#recordHandOut(claim, consumer),
     )

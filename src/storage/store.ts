@@ -164,6 +164,15 @@ export interface ConsumerClaim {
   redelivered: ReadonlySet<number>
 }
 
+/** A row that a program has leased. */
+export interface LeasedRow {
+  lease: number
+  /** Id of the row. */
+  id: number
+  /** Whether it was delivered before. */
+  redelivered: boolean
+}
+
 /** Whether a consumer is named `default`, or `<key id>/default` for a key: it starts at the first row. */
 export const startsAtFirst = (consumer: string): boolean => /^(\w+\/)?default$/.test(consumer)
 
@@ -227,6 +236,33 @@ export interface Consumers {
   renew(lease: number): Promise<void>
 
   /**
+   * Leases rows to a program, oldest first, each by itself: `renewLeases` and `settleLeases` of any process take the lease,
+   * which outlives this one. It lasts 45 s. Rows are the same as those of `claim`, but while a row of a person (session and
+   * user) is leased or claimed, no other one of that person is leased: it waits, and those of others go on. At most
+   * `maxLeases` are open.
+   *
+   * @returns none if there is none
+   * @throws as `claim`
+   */
+  lease(
+    consumer: string,
+    wanted: Omit<ReadFilter, 'direction' | 'characters'>,
+  ): Promise<{ rows: LeasedRow[]; expiresAt: number }>
+
+  /** Renews those of these leases of programs that are not over: they expire 45 s from now. `leases`: these. */
+  renewLeases(consumer: string, leases: readonly number[]): Promise<{ leases: number[]; expiresAt: number }>
+
+  /**
+   * Ends those of these leases of programs that are not over, and returns them. read: the rows are done. unread: they
+   * are delivered again. unseen: the same, since the program did not see them.
+   */
+  settleLeases(
+    consumer: string,
+    leases: readonly number[],
+    as: 'read' | 'unread' | 'unseen',
+  ): Promise<number[]>
+
+  /**
    * Removes a consumer with its position and its leases. Its name is then a new one. `KeyStore` does so with the
    * consumers of a key that is revoked, and refuses new ones of that key.
    *
@@ -244,7 +280,7 @@ export interface Acknowledgements {
    * Acknowledges everything up to the row `ack`, then returns the rows after it. A lower row than before
    * changes nothing. With a session both concern that session only. The first call turns the consumer into an
    * acknowledging one permanently and ends its leases: it starts where `claim` would, or before the oldest
-   * row that was leased. Not durable.
+   * row that was leased. `limit` may be 0. Not durable.
    *
    * @returns `redelivered`: ids of rows that were delivered before
    * @throws SvcError `invalid_arguments` for a row beyond the delivered rows, with this session or without

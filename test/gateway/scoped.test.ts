@@ -135,6 +135,9 @@ function walk(view: Gateway, by: Principal, { anna, messages, outbox }: World): 
       open: () => collect(view.inbox.open({ consumer: 'reader' }, leaving)),
       recv: () => view.inbox.recv(received, call()),
       countWaiting: () => view.inbox.countWaiting(received, 100),
+      lease: () => view.inbox.lease({ ...received, consumer: 'leases' }, call()),
+      renewLeases: () => view.inbox.renewLeases('leases', [1]),
+      settleLeases: () => view.inbox.settleLeases('leases', [1], true),
     },
     consumers: {
       list: () => view.consumers.list(),

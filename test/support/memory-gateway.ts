@@ -167,6 +167,9 @@ export class MemoryGateway implements Gateway {
     getHead: async () => this.log.length,
     async *follow() {},
     async *open() {},
+    lease: async () => [],
+    renewLeases: async () => ({ leases: [], expires_at: 0 }),
+    settleLeases: async () => [],
     recv: async (request: RecvRequest, call: Call): Promise<Message[]> => {
       this.signals.push(call.signal)
       this.#note('recv', request)

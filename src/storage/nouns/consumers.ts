@@ -2,7 +2,7 @@
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import { changes, type Dialect, type Noun, type NounContext, write } from '../routine.ts'
 import { type Consumers, maxHandOuts } from '../store.ts'
-import { rowLeaseMs } from './readers.ts'
+import { neverSeen, ofProgram, programLeaseMs, rowLeaseMs } from './readers.ts'
 
 const tablesOfConsumer = ['consumer_ahead', 'acknowledged', 'lease'].map(constantSql)
 
@@ -20,7 +20,9 @@ export const removeConsumers = (
 export const createConsumers = ({
   clock,
   dialect,
-}: Pick<NounContext, 'clock' | 'dialect'>): Noun<Omit<Consumers, 'claim' | 'register' | 'giveBack'>> => ({
+}: Pick<NounContext, 'clock' | 'dialect'>): Noun<
+  Omit<Consumers, 'claim' | 'register' | 'giveBack' | 'lease'>
+> => ({
   verbs: {
     *ack(lease) {
       yield* write(sql`DELETE FROM lease WHERE id = ${lease}`)
@@ -40,7 +42,37 @@ export const createConsumers = ({
       yield* write(sql`UPDATE lease SET expires_at = ${clock.now() + rowLeaseMs} WHERE id = ${lease}`)
     },
 
+    *renewLeases(consumer, leases) {
+      const expiresAt = clock.now() + programLeaseMs
+      const renewed = yield* write<{ id: number }>(
+        sql`UPDATE lease SET expires_at = ${expiresAt} WHERE ${areOpen(dialect, consumer, leases)} RETURNING id`,
+      )
+      return { leases: renewed.map(({ id }) => id), expiresAt }
+    },
+
+    *settleLeases(consumer, leases, as) {
+      const which = sql`WHERE ${areOpen(dialect, consumer, leases)} RETURNING id`
+      const settled = yield* write<{ id: number }>(
+        as === 'read'
+          ? sql`DELETE FROM lease ${which}`
+          : sql`UPDATE lease SET expires_at = ${as === 'unread' ? 0 : neverSeen} ${which}`,
+      )
+      return settled.map(({ id }) => id)
+    },
+
     remove: consumer => changes(...removeConsumers(dialect, name => sql`${name} = ${consumer}`)),
   },
-  modes: { ack: 'relaxed', nack: 'touch', recordHandOut: 'light', renew: 'relaxed', remove: 'light' },
+  modes: {
+    ack: 'relaxed',
+    nack: 'touch',
+    recordHandOut: 'light',
+    renew: 'relaxed',
+    renewLeases: 'relaxed',
+    settleLeases: 'touch',
+    remove: 'light',
+  },
 })
+
+/** The condition that a lease is one of these of programs, and is not settled, even if it has expired. */
+const areOpen = ({ isOneOf }: Dialect, consumer: string, leases: readonly number[]): Sql =>
+  sql`${isOneOf(sql`id`, leases)} AND consumer = ${consumer} AND owner = ${ofProgram} AND expires_at > 0`

@@ -11,6 +11,14 @@ export const seenEveryMs = 60 * 60_000
 export const rowLeaseMs = 30_000
 /** `lease.expires_at` of rows that no reader saw. */
 export const neverSeen = -1
+/** `lease.owner` of a program, whose lease no death of a process ends. */
+export const ofProgram = ''
+/** A lease of a program expires after this: less than twice `rowLeaseMs`, beyond which the clock was set back. */
+export const programLeaseMs = 45_000
+/** Leases of programs that a consumer has open, and rows of it that wait for others of their persons. */
+export const [maxLeases, maxBehind] = [100, 1000]
+/** New rows that one call looks at. */
+export const mostLookedAt = 100
 
 export const missingAckError = (consumer: string): SvcError =>
   badArgument('ack', `missing; nothing else moves the consumer "${consumer}"`, {

@@ -4,8 +4,14 @@
  */
 import { prepared, sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
-import { missingAckError, neverSeen } from '../nouns/readers.ts'
-import { type ConsumerClaim, type Consumers, type MessageLog, startsAtFirst } from '../store.ts'
+import { missingAckError, neverSeen, programLeaseMs } from '../nouns/readers.ts'
+import {
+  type ConsumerClaim,
+  type Consumers,
+  type LeasedRow,
+  type MessageLog,
+  startsAtFirst,
+} from '../store.ts'
 import { type EngineContext, narrowedBy, PgPart } from './part.ts'
 import { horizon } from './tables.ts'
 
@@ -17,7 +23,10 @@ interface Claimed {
   acknowledges: boolean
 }
 
-export class PgConsumers extends PgPart implements Pick<Consumers, 'claim' | 'register' | 'giveBack'> {
+export class PgConsumers
+  extends PgPart
+  implements Pick<Consumers, 'claim' | 'lease' | 'register' | 'giveBack'>
+{
   readonly #log: Pick<MessageLog, 'getByIds'>
 
   constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
@@ -41,6 +50,30 @@ export class PgConsumers extends PgPart implements Pick<Consumers, 'claim' | 're
     // Retention removed them at this moment.
     await this.db.run(sql`DELETE FROM lease WHERE id = ${claim}`)
     return undefined
+  }
+
+  async lease(
+    consumer: string,
+    { limit, ...narrowed }: Omit<ReadFilter, 'direction' | 'characters'>,
+  ): Promise<{ rows: LeasedRow[]; expiresAt: number }> {
+    const now = this.clock.now()
+    const found = await this.db.one<{
+      leases?: number[]
+      taken?: number[]
+      again: number[]
+      acknowledges: boolean
+    }>(
+      prepared(sql`SELECT * FROM lease_rows(${consumer}, ${startsAtFirst(consumer)}, ${now}, ${this.owner}, ${limit},
+        ${narrowedBy(narrowed)})`),
+    )
+    if (found.acknowledges) throw missingAckError(consumer)
+    const { again, leases = [], taken = [] } = found
+    const rows = leases.map((lease, nth) => ({
+      lease,
+      id: taken[nth]!,
+      redelivered: again.includes(taken[nth]!),
+    }))
+    return { rows, expiresAt: now + programLeaseMs }
   }
 
   async register(

@@ -1,7 +1,16 @@
 /** Functions of readers: consumers claim and acknowledge rows, and conversations are listed. */
 import { maxReaders } from '../events.ts'
 import { erasedSession, receivedElsewhere } from '../log-rows.ts'
-import { neverSeen, rowLeaseMs, seenEveryMs } from '../nouns/readers.ts'
+import {
+  maxBehind,
+  maxLeases,
+  mostLookedAt,
+  neverSeen,
+  ofProgram,
+  programLeaseMs,
+  rowLeaseMs,
+  seenEveryMs,
+} from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
 import { endedKeyState, noPlaceState } from './tables.ts'
 
@@ -358,5 +367,131 @@ ${claimRows}
       WHERE jsonb_typeof(item -> payload) = 'object');
   EXCEPTION WHEN data_exception OR program_limit_exceeded THEN
     RETURN false;
+  END $$;
+`
+
+/** SQL of the functions with which programs lease rows: a step of its own. */
+export const leaseFunctions = `
+  -- The lease of a program ends with no process.
+  CREATE OR REPLACE FUNCTION has_lapsed(expires_at bigint, owner text, at bigint, asker text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT expires_at <= at OR expires_at > at + ${2 * rowLeaseMs} OR (owner NOT IN ('${ofProgram}', asker) AND NOT lives(owner))
+  $$;
+
+  -- Rows of lapsed leases of a consumer, oldest first. keys, bots, users: only rows of these; NULL: of all.
+  CREATE FUNCTION waiting_rows(reader text, at bigint, asker text, keys bigint[], bots text[], users text[])
+    RETURNS TABLE (lease bigint, id bigint, person text, seen boolean) LANGUAGE sql STABLE AS $$
+    SELECT l.id, m.id, m.session || ' ' || m.peer, l.expires_at <> ${neverSeen}
+      FROM lease l CROSS JOIN unnest(l.ids) AS one(id) JOIN message m ON m.id = one.id
+      WHERE l.consumer = reader AND has_lapsed(l.expires_at, l.owner, at, asker) AND m.session <> ${erasedSession}
+        AND (keys IS NULL OR m.session = ANY (keys)) AND (bots IS NULL OR m.bot_id = ANY (bots))
+        AND (users IS NULL OR m.peer = ANY (users))
+      ORDER BY m.id
+  $$;
+
+  -- Persons of whom a consumer has an open row, and how many rows programs have open.
+  CREATE FUNCTION open_rows(reader text, at bigint, asker text, OUT persons text[], OUT leases bigint) LANGUAGE sql STABLE AS $$
+    SELECT coalesce(array_agg(DISTINCT m.session || ' ' || m.peer) FILTER (WHERE m.id IS NOT NULL), '{}'),
+        count(DISTINCT l.id) FILTER (WHERE l.owner = '${ofProgram}')
+      FROM lease l CROSS JOIN unnest(l.ids) AS one(id) LEFT JOIN message m ON m.id = one.id
+      WHERE l.consumer = reader AND NOT has_lapsed(l.expires_at, l.owner, at, asker)
+  $$;
+
+  -- Leases rows to a program, one of each person: of lapsed leases, else new ones up to the horizon. New ones of a person of
+  -- whom a row is open wait in a lease that no reader saw. It locks the consumer only if there may be some.
+  CREATE FUNCTION lease_rows(reader text, from_start boolean, at bigint, asker text, most bigint,
+      keys bigint[], bots text[], users text[],
+      OUT leases bigint[], OUT taken bigint[], OUT again bigint[], OUT acknowledges boolean) LANGUAGE plpgsql
+    ${walks} AS $$
+  DECLARE
+    upto bigint := (SELECT coalesce(max(d.upto), 0) FROM durable d);
+    own consumer%ROWTYPE;
+    busy record;
+    persons text[];
+    lapsed bigint[];
+    behind bigint;
+    waits bigint;
+    later bigint[] := '{}';
+    passed bigint[] := '{}';
+    listed bigint := 0;
+    room bigint;
+    one record;
+  BEGIN
+    taken := '{}';
+    again := '{}';
+    SELECT * INTO own FROM consumer c WHERE c.name = reader;
+    acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
+    IF acknowledges THEN RETURN; END IF;
+    SELECT * INTO busy FROM open_rows(reader, at, asker);
+    SELECT max(cardinality(l.ids)) INTO waits FROM lease l
+      WHERE l.consumer = reader AND l.owner = '${ofProgram}' AND l.expires_at = ${neverSeen};
+    IF abs(at - own.seen_at) <= ${seenEveryMs}
+      AND (busy.leases >= ${maxLeases} OR NOT EXISTS (SELECT 1 FROM waiting_rows(reader, at, asker, keys, bots, users) w
+        WHERE w.person <> ALL (busy.persons)))
+      AND NOT EXISTS (SELECT 1 FROM lease l CROSS JOIN unnest(l.ids) AS gone(id) WHERE l.consumer = reader
+        AND has_lapsed(l.expires_at, l.owner, at, asker)
+        AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id = gone.id AND m.session <> ${erasedSession}))
+      AND (waits >= ${maxBehind} OR own.position >= upto OR (keys IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM unread_rows(reader, own.position, upto, 1, keys, bots, users)))) THEN RETURN; END IF;
+
+    own := locked_consumer(reader, CASE WHEN from_start THEN 0 ELSE upto END, at);
+    acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
+    IF acknowledges THEN RETURN; END IF;
+    SELECT coalesce(array_agg(e.id), '{}') INTO lapsed FROM (SELECT l.id FROM lease l
+      WHERE l.consumer = reader AND has_lapsed(l.expires_at, l.owner, at, asker) ORDER BY l.id FOR UPDATE SKIP LOCKED) e;
+    SELECT * INTO busy FROM open_rows(reader, at, asker);
+    -- A lease that is locked is being renewed.
+    persons := busy.persons || ARRAY(SELECT w.person FROM waiting_rows(reader, at, asker, NULL, NULL, NULL) w
+      WHERE w.lease <> ALL (lapsed));
+    room := least(most, ${maxLeases} - busy.leases);
+
+    FOR one IN SELECT * FROM waiting_rows(reader, at, asker, keys, bots, users) w WHERE w.lease = ANY (lapsed) LOOP
+      EXIT WHEN cardinality(taken) >= room;
+      CONTINUE WHEN one.person = ANY (persons);
+      persons := persons || one.person;
+      taken := taken || one.id;
+      IF one.seen THEN again := again || one.id; END IF;
+    END LOOP;
+    -- What is left of these leases, without rows that retention removed.
+    UPDATE lease l SET ids = left_of.ids FROM (SELECT o.id, ARRAY(SELECT m.id FROM message m
+        WHERE m.id = ANY (o.ids) AND m.id <> ALL (taken) AND m.session <> ${erasedSession} ORDER BY m.id) AS ids
+        FROM lease o WHERE o.id = ANY (lapsed)) AS left_of
+      WHERE l.id = left_of.id AND l.ids <> left_of.ids;
+    DELETE FROM lease l WHERE l.id = ANY (lapsed) AND l.ids = '{}';
+
+    IF cardinality(taken) < most THEN
+      SELECT l.id, cardinality(l.ids) INTO behind, waits FROM lease l
+        WHERE l.id = ANY (lapsed) AND l.owner = '${ofProgram}' AND l.expires_at = ${neverSeen} ORDER BY l.id LIMIT 1;
+      FOR one IN SELECT u.id, m.session || ' ' || m.peer AS person
+          FROM unread_rows(reader, own.position, upto, ${mostLookedAt}, keys, bots, users) u JOIN message m ON m.id = u.id ORDER BY u.id LOOP
+        listed := listed + 1;
+        EXIT WHEN cardinality(taken) >= most OR coalesce(waits, 0) + cardinality(later) >= ${maxBehind};
+        passed := passed || one.id;
+        IF cardinality(taken) >= room OR one.person = ANY (persons) THEN
+          later := later || one.id;
+        ELSE
+          persons := persons || one.person;
+          taken := taken || one.id;
+        END IF;
+      END LOOP;
+      IF keys IS NOT NULL THEN
+        INSERT INTO consumer_ahead AS a (consumer, session, position)
+          SELECT reader, m.session, max(m.id) FROM message m WHERE m.id = ANY (passed) GROUP BY m.session
+          ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position;
+      ELSE
+        IF listed = cardinality(passed) AND listed < ${mostLookedAt} THEN passed := passed || upto; END IF;
+        IF passed[cardinality(passed)] > own.position THEN
+          UPDATE consumer c SET position = passed[cardinality(passed)] WHERE c.name = reader;
+          DELETE FROM consumer_ahead a WHERE a.consumer = reader AND a.position <= passed[cardinality(passed)];
+        END IF;
+      END IF;
+      IF behind IS NOT NULL THEN
+        UPDATE lease l SET ids = ARRAY(SELECT unnest(l.ids || later) ORDER BY 1) WHERE l.id = behind AND later <> '{}';
+      ELSIF later <> '{}' THEN
+        INSERT INTO lease (consumer, ids, owner, expires_at) VALUES (reader, later, '${ofProgram}', ${neverSeen});
+      END IF;
+    END IF;
+    WITH made AS (INSERT INTO lease AS l (consumer, ids, owner, expires_at)
+      SELECT reader, ARRAY[t.id], '${ofProgram}', at + ${programLeaseMs} FROM unnest(taken) AS t(id) RETURNING l.id, l.ids[1] AS row)
+    SELECT array_agg(m.id ORDER BY m.row), array_agg(m.row ORDER BY m.row) INTO leases, taken FROM made m;
   END $$;
 `

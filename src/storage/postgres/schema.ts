@@ -1,7 +1,7 @@
 /** The schema `svc` in steps: a node brings the database to the form that it knows. */
 import { storeTables } from '../table-list.ts'
 import { unreleasedForms } from '../unreleased.ts'
-import { readerFunctions } from './reader-functions.ts'
+import { leaseFunctions, readerFunctions } from './reader-functions.ts'
 import { tables } from './tables.ts'
 import { writeFunctions } from './write-functions.ts'
 
@@ -17,7 +17,10 @@ const withoutSamples = storeTables
   .join('')
 
 /** Steps that only go forward. One that was released stays as it is. */
-export const steps: readonly string[] = [`${tables}${writeFunctions}${readerFunctions}${withoutSamples}`]
+export const steps: readonly string[] = [
+  `${tables}${writeFunctions}${readerFunctions}${withoutSamples}`,
+  leaseFunctions,
+]
 
 /** `meta.form` of the tables after some steps. */
 export const formAfter = (count: number): number => unreleasedForms + count

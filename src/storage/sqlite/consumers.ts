@@ -3,20 +3,26 @@
  */
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { sql } from '../../platform/sql.ts'
+import { erasedSession } from '../log-rows.ts'
 import type { ReadFilter, StoredMessage } from '../messages.ts'
 import { removeConsumers } from '../nouns/consumers.ts'
 import { refuseRevoked } from '../nouns/keys.ts'
 import {
   findIdle,
+  maxBehind,
+  maxLeases,
   missingAckError,
+  mostLookedAt,
   neverSeen,
+  ofProgram,
+  programLeaseMs,
   rowLeaseMs,
   seenEveryMs,
   selectIdle,
 } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
-import { type ConsumerClaim, startsAtFirst } from '../store.ts'
+import { type ConsumerClaim, type LeasedRow, startsAtFirst } from '../store.ts'
 import { sqliteDialect } from './dialect.ts'
 import { EnginePart } from './engine-part.ts'
 import { sharesBounds } from './events.ts'
@@ -27,6 +33,14 @@ import { listIdsIn } from './scope.ts'
 interface Lease {
   owner: string
   expires_at: number
+}
+
+interface StoredLease {
+  id: number
+  ids: number[]
+  owner: string
+  wasSeen: boolean
+  handOuts: number
 }
 
 /** Rows for a claim. handOuts: how often they were written to a reader and not confirmed. */
@@ -40,13 +54,23 @@ interface Narrowed {
   scope: Scope | undefined
 }
 
+/** A received row, as far as it decides who may have it when. */
+interface PersonRow {
+  id: number
+  session: number
+  bot_id: string
+  peer: string
+}
+const personOf = ({ session, peer }: PersonRow): string => `${session} ${peer}`
+
 export class SqliteConsumers extends EnginePart {
   claim(consumer: string, options: Omit<ReadFilter, 'direction'>): ConsumerClaim | undefined {
     const { characters, limit, session } = options
     const fits = createRowBudget(characters)
     const narrowed = this.#narrow(options)
     // Most calls find nothing new. Such a call takes no write lock.
-    if (this.#isIdle(consumer, session, narrowed)) return undefined
+    const hasLapsed = () => this.#listLeases(consumer).lapsed.length > 0
+    if (this.#isIdle(consumer, session, narrowed, hasLapsed)) return undefined
     return this.db.transaction(() => {
       const position = this.position(consumer)
       const again = this.#takeLapsed(consumer, narrowed, limit, fits)
@@ -59,6 +83,106 @@ export class SqliteConsumers extends EnginePart {
         ? this.#createClaim(consumer, { rows, redelivered: new Set(), handOuts: 0 })
         : undefined
     })
+  }
+
+  lease(
+    consumer: string,
+    { limit, session, scope }: Omit<ReadFilter, 'direction' | 'characters'>,
+  ): { rows: LeasedRow[]; expiresAt: number } {
+    const narrowed = this.#narrow({ session, scope })
+    const expiresAt = this.clock.now() + programLeaseMs
+    const { isFull, isWorthIt } = this.#findWaiting(consumer, narrowed)
+    const isIdle = this.#isIdle(consumer, session, narrowed, () => isWorthIt)
+    if (isIdle || (isFull && !isWorthIt)) return { rows: [], expiresAt }
+    const rows = this.db.transaction(() =>
+      this.#takeOnePerPerson(consumer, limit, session, narrowed).map(row => ({
+        ...row,
+        lease: this.#insertLease(consumer, [row.id], expiresAt, 0, ofProgram),
+      })),
+    )
+    return { rows, expiresAt }
+  }
+
+  /** Takes rows that wait, then new ones. New ones of a person of whom a row is open wait from now on. */
+  #takeOnePerPerson(
+    consumer: string,
+    limit: number,
+    session: string | undefined,
+    narrowed: Narrowed,
+  ): Omit<LeasedRow, 'lease'>[] {
+    const position = this.position(consumer)
+    const { behind, busy, lapsed, room, stored, waiting } = this.#findWaiting(consumer, narrowed)
+    const taken = new Set<number>()
+    const take = (row: PersonRow): boolean => {
+      if (taken.size >= Math.min(limit, room) || busy.has(personOf(row))) return false
+      busy.add(personOf(row))
+      taken.add(row.id)
+      return true
+    }
+    for (const row of waiting) take(row)
+    const later = behind?.ids.filter(id => stored.has(id) && !taken.has(id)) ?? []
+    if (taken.size < limit) {
+      const fresh = this.#readPersons(
+        session === undefined
+          ? this.#listFreshIds(consumer, position, mostLookedAt, narrowed)
+          : this.#listFreshOf(consumer, position, mostLookedAt, narrowed).map(({ id }) => id),
+      )
+      const passed: PersonRow[] = []
+      for (const row of fresh) {
+        if (taken.size >= limit || later.length >= maxBehind) break
+        if (!take(row)) later.push(row.id)
+        passed.push(row)
+      }
+      const isAll = passed.length === fresh.length && fresh.length < mostLookedAt
+      if (session !== undefined)
+        this.#passIn(
+          consumer,
+          passed.map(({ id, session }) => ({ id, key: session })),
+        )
+      else this.#passAll(consumer, position, isAll ? this.messages.getHead() : passed.at(-1)?.id)
+    }
+    for (const { id, ids } of lapsed) {
+      const left = id === behind?.id ? later : ids.filter(one => stored.has(one) && !taken.has(one))
+      // In order, since the first one is looked up.
+      if (left.join() !== ids.join())
+        this.#setLeaseRows(
+          id,
+          left.sort((a, b) => a - b),
+        )
+    }
+    if (!behind && later.length > 0) this.#insertLease(consumer, later, neverSeen, 0, ofProgram)
+    const seen = new Set(lapsed.flatMap(({ ids, wasSeen }) => (wasSeen ? ids : [])))
+    return [...taken].map(id => ({ id, redelivered: seen.has(id) }))
+  }
+
+  /**
+   * Finds the rows of lapsed leases that a reader may get (`waiting`), the persons of whom a row is open (`busy`), how
+   * many more leases may be open (`room`), and the lease of rows that wait for others of their persons (`behind`).
+   */
+  #findWaiting(consumer: string, { keys, scope }: Narrowed) {
+    const { lapsed, open } = this.#listLeases(consumer)
+    const busy = new Set(this.#readPersons(open.flatMap(({ ids }) => ids)).map(personOf))
+    const ids = lapsed.flatMap(one => one.ids)
+    const kept = this.#readPersons(ids)
+    const waiting = kept.filter(
+      ({ bot_id, peer, session }) =>
+        keys?.includes(session) !== false && (!scope || hasMessage(scope, bot_id, peer)),
+    )
+    const room = maxLeases - open.filter(({ owner }) => owner === ofProgram).length
+    const behind = lapsed.find(({ owner, wasSeen }) => owner === ofProgram && !wasSeen)
+    const isFree = room > 0 && waiting.some(row => !busy.has(personOf(row)))
+    return {
+      ...{ behind, busy, lapsed, room, waiting, stored: new Set(kept.map(({ id }) => id)) },
+      isFull: (behind?.ids.length ?? 0) >= maxBehind,
+      // Rows that retention removed belong to no lease.
+      isWorthIt: isFree || kept.length < ids.length,
+    }
+  }
+
+  #readPersons(ids: readonly number[]): PersonRow[] {
+    return this.db
+      .all<PersonRow>`SELECT m.id, m.session, m.bot_id, m.peer FROM json_each(${JSON.stringify(ids)})
+      CROSS JOIN message m ON m.id = value WHERE m.session <> ${erasedSession} ORDER BY m.id`
   }
 
   register(consumer: string, { atEnd = false, after }: { atEnd?: boolean; after?: number } = {}): void {
@@ -87,7 +211,7 @@ export class SqliteConsumers extends EnginePart {
   ): number {
     const narrowed = this.#narrow({ session, ...wanted })
     const position = this.#getRow(consumer)?.position ?? this.#firstPositionOf(consumer)
-    const again = this.#listLapsedLeases(consumer).flatMap(({ ids }) =>
+    const again = this.#listLeases(consumer).lapsed.flatMap(({ ids }) =>
       // Retention may have removed some of them.
       ids.filter(id => this.#isOf(id, narrowed) && this.messages.getById(id) !== undefined),
     )
@@ -130,11 +254,17 @@ export class SqliteConsumers extends EnginePart {
     return new Set(rows.filter(row => this.#hasLapsed(row)).map(({ consumer }) => consumer))
   }
 
-  #isIdle(consumer: string, session: string | undefined, narrowed: Narrowed): boolean {
+  /** @param isWaiting whether rows of leases wait for it */
+  #isIdle(
+    consumer: string,
+    session: string | undefined,
+    narrowed: Narrowed,
+    isWaiting: () => boolean,
+  ): boolean {
     const row = this.#getRow(consumer)
     if (row?.acknowledges === 1) throw missingAckError(consumer)
     if (!row || this.#isSeenLongAgo(row.seen_at)) return false
-    if (this.#listLapsedLeases(consumer).length > 0) return false
+    if (isWaiting()) return false
     const { position } = row
     if (position >= this.messages.getHead()) return true
     return session !== undefined && this.#listFreshOf(consumer, position, 1, narrowed).length === 0
@@ -184,17 +314,18 @@ export class SqliteConsumers extends EnginePart {
     return first
   }
 
-  #listLapsedLeases(consumer: string): { id: number; ids: number[]; wasSeen: boolean; handOuts: number }[] {
+  #listLeases(consumer: string): Record<'lapsed' | 'open', StoredLease[]> {
     const rows = this.db.all<Lease & { id: number; ids: string; hand_outs: number }>`SELECT id, ids, owner,
       expires_at, hand_outs FROM lease WHERE consumer = ${consumer} ORDER BY id`
-    return rows
-      .filter(row => this.#hasLapsed(row))
-      .map(({ id, ids, expires_at, hand_outs }) => ({
-        id,
-        ids: JSON.parse(ids),
-        wasSeen: expires_at !== neverSeen,
-        handOuts: hand_outs,
-      }))
+    const toLease = ({ id, ids, expires_at, hand_outs, owner }: (typeof rows)[number]): StoredLease => ({
+      id,
+      ids: JSON.parse(ids),
+      owner,
+      wasSeen: expires_at !== neverSeen,
+      handOuts: hand_outs,
+    })
+    const { lapsed = [], open = [] } = Object.groupBy(rows, row => (this.#hasLapsed(row) ? 'lapsed' : 'open'))
+    return { lapsed: lapsed.map(toLease), open: open.map(toLease) }
   }
 
   #hasLapsed({ expires_at, owner }: Lease): boolean {
@@ -212,7 +343,7 @@ export class SqliteConsumers extends EnginePart {
     const redelivered = new Set<number>()
     let isFull = false
     let handOuts = 0
-    for (const lease of this.#listLapsedLeases(consumer)) {
+    for (const lease of this.#listLeases(consumer).lapsed) {
       if (isFull) break
       if (rows.length === 0) handOuts = lease.handOuts
       else if (lease.handOuts !== handOuts) continue
@@ -268,12 +399,24 @@ export class SqliteConsumers extends EnginePart {
     const ids = this.#listFreshIds(consumer, position, limit, narrowed)
     const rows = this.messages.read(ids, fits)
     const isAll = rows.length === ids.length && ids.length < limit
-    const next = isAll ? this.messages.getHead() : (rows.at(-1)?.id ?? position)
-    if (next > position) {
-      this.db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
-      this.db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
-    }
+    this.#passAll(consumer, position, isAll ? this.messages.getHead() : rows.at(-1)?.id)
     return rows
+  }
+
+  /** Moves the position, up to a row. */
+  #passAll(consumer: string, position: number, next = position): void {
+    if (next <= position) return
+    this.db.run`UPDATE consumer SET position = ${next} WHERE name = ${consumer}`
+    this.db.run`DELETE FROM consumer_ahead WHERE consumer = ${consumer} AND position <= ${next}`
+  }
+
+  /** Moves the positions in the sessions of these rows past them. */
+  #passIn(consumer: string, rows: readonly { id: number; key: number }[]): void {
+    for (const [key, id] of new Map(rows.map(({ id, key }) => [key, id]))) {
+      this.db.run`INSERT INTO consumer_ahead (consumer, session, position)
+        VALUES (${consumer}, ${key}, ${id})
+        ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
+    }
   }
 
   #listFreshIds(consumer: string, position: number, limit: number, narrowed: Narrowed): number[] {
@@ -301,12 +444,10 @@ export class SqliteConsumers extends EnginePart {
       fits,
     )
     const last = rows.at(-1)?.id ?? 0
-    const taken = found.filter(({ id }) => id <= last)
-    for (const [key, id] of new Map(taken.map(({ id, key }) => [key, id]))) {
-      this.db.run`INSERT INTO consumer_ahead (consumer, session, position)
-        VALUES (${consumer}, ${key}, ${id})
-        ON CONFLICT (consumer, session) DO UPDATE SET position = excluded.position`
-    }
+    this.#passIn(
+      consumer,
+      found.filter(({ id }) => id <= last),
+    )
     return rows
   }
 
@@ -336,9 +477,14 @@ export class SqliteConsumers extends EnginePart {
     }
   }
 
-  #insertLease(consumer: string, ids: readonly number[], expiresAt: number, handOuts: number): number {
+  #insertLease(
+    consumer: string,
+    ids: readonly number[],
+    expiresAt: number,
+    handOuts: number,
+    owner: string = this.owner.name,
+  ): number {
     return this.db.run`INSERT INTO lease (consumer, ids, owner, expires_at, hand_outs)
-      VALUES (${consumer}, ${JSON.stringify(ids)}, ${this.owner.name}, ${expiresAt}, ${handOuts})`
-      .lastInsertRowid
+      VALUES (${consumer}, ${JSON.stringify(ids)}, ${owner}, ${expiresAt}, ${handOuts})`.lastInsertRowid
   }
 }

@@ -217,7 +217,7 @@ function createReaders(context: SqliteContext, work: SqliteWork) {
       ...bindMethods(plain, past, 'count', 'has'),
     },
     consumers: {
-      ...bindMethods(relaxed, consumers, 'register', 'claim'),
+      ...bindMethods(relaxed, consumers, 'register', 'claim', 'lease'),
       ...bindMethods(redelivery, consumers, 'giveBack'),
     },
     acknowledgements: {
