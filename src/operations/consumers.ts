@@ -80,7 +80,6 @@ export const leaseMessages = defineOperation({
   effect: 'write',
   audited: false,
   right: 'recv',
-  partOf: recv.name,
   description:
     'Hands out the next messages of a consumer, oldest first, each with a lease of 45 seconds: renew it every 15 seconds while you work, then settle it. What expires is handed out again, marked `redelivered`. While a message of a person (session and user) is open, the next one of that person waits; those of others come. Up to 100 messages are open. If none come in time, it returns an empty array. A consumer that acknowledges by `ack` of recv is refused.',
   input: closed({
@@ -110,7 +109,6 @@ export const renewLeases = defineOperation({
   effect: 'write',
   audited: false,
   right: 'recv',
-  partOf: recv.name,
   description: 'Renews leases: each lasts 45 seconds from now. One that is over is left out of the answer.',
   input: closed({ consumer, leases }),
   output: Type.Object({
@@ -134,7 +132,6 @@ export const settleLeases = defineOperation({
   effect: 'write',
   audited: false,
   right: 'recv',
-  partOf: recv.name,
   description:
     'Ends leases. A lease that is over (settled before, or expired and handed out again) is left out of the answer.',
   input: closed({

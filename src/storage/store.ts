@@ -249,7 +249,7 @@ export interface Consumers {
     wanted: Omit<ReadFilter, 'direction' | 'characters'>,
   ): Promise<{ rows: LeasedRow[]; expiresAt: number }>
 
-  /** Renews those of these leases of programs that are not over: they expire 45 s from now. `leases`: these. */
+  /** Renews those of these leases (one or more) of programs that are not over: they expire 45 s from now. `leases`: these. */
   renewLeases(consumer: string, leases: readonly number[]): Promise<{ leases: number[]; expiresAt: number }>
 
   /**

@@ -268,6 +268,7 @@ export const plainKeys: ReadonlySet<string> = new Set(
 const extras: Readonly<Record<string, unknown>> = {
   can: ['history'],
   choices: ['yes', 'no'],
+  read: true,
   text: 'Hello',
   from: 1,
   new_name: 'Renamed',

@@ -255,6 +255,18 @@ onEach((it, openStore) => {
     expect(await lags()).toEqual(new Map(Object.entries({ default: 0, late: 2 })))
   })
 
+  it('an acknowledgement without rows hands out nothing', async t => {
+    const { acknowledgements } = t.store
+    const read = async (ack: number, limit: number, more = {}) =>
+      (await acknowledgements.readAfter('default', ack, { limit, ...more })).rows.map(({ id }) => nthOf(id))
+    await add(t, 3)
+    expect(await read(0, 2)).toEqual([1, 2])
+    await acknowledgements.markHandedOut('default', t.id(2))
+    for (const more of [{}, { session: 's' }, { scope: { users: ['u@im.wechat'] } }])
+      expect(await read(t.id(1), 0, more)).toEqual([])
+    expect(await read(0, 9)).toEqual([2, 3])
+  })
+
   it('a removed consumer leaves nothing, and its name is a new one', async t => {
     const { acknowledgements, backlog, consumers } = t.store
     await add(t, 3)

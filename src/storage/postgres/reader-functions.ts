@@ -388,7 +388,7 @@ export const leaseFunctions = `
       ORDER BY m.id
   $$;
 
-  -- Persons of whom a consumer has an open row, and how many rows programs have open.
+  -- Persons with an open row at a consumer, and how many rows programs have open.
   CREATE FUNCTION open_rows(reader text, at bigint, asker text, OUT persons text[], OUT leases bigint) LANGUAGE sql STABLE AS $$
     SELECT coalesce(array_agg(DISTINCT m.session || ' ' || m.peer) FILTER (WHERE m.id IS NOT NULL), '{}'),
         count(DISTINCT l.id) FILTER (WHERE l.owner = '${ofProgram}')
@@ -396,8 +396,8 @@ export const leaseFunctions = `
       WHERE l.consumer = reader AND NOT has_lapsed(l.expires_at, l.owner, at, asker)
   $$;
 
-  -- Leases rows to a program, one of each person: of lapsed leases, else new ones up to the horizon. New ones of a person of
-  -- whom a row is open wait in a lease that no reader saw. It locks the consumer only if there may be some.
+  -- Leases rows to a program, one of each person: of lapsed leases, then new ones up to the horizon. A new one whose person
+  -- has an open row waits in a lease that no reader saw. It locks the consumer only if there may be some.
   CREATE FUNCTION lease_rows(reader text, from_start boolean, at bigint, asker text, most bigint,
       keys bigint[], bots text[], users text[],
       OUT leases bigint[], OUT taken bigint[], OUT again bigint[], OUT acknowledges boolean) LANGUAGE plpgsql
@@ -405,8 +405,9 @@ export const leaseFunctions = `
   DECLARE
     upto bigint := (SELECT coalesce(max(d.upto), 0) FROM durable d);
     own consumer%ROWTYPE;
-    busy record;
     persons text[];
+    opened bigint;
+    worth boolean := false;
     lapsed bigint[];
     behind bigint;
     waits bigint;
@@ -421,15 +422,18 @@ export const leaseFunctions = `
     SELECT * INTO own FROM consumer c WHERE c.name = reader;
     acknowledges := EXISTS (SELECT 1 FROM acknowledged a WHERE a.consumer = reader);
     IF acknowledges THEN RETURN; END IF;
-    SELECT * INTO busy FROM open_rows(reader, at, asker);
-    SELECT max(cardinality(l.ids)) INTO waits FROM lease l
-      WHERE l.consumer = reader AND l.owner = '${ofProgram}' AND l.expires_at = ${neverSeen};
-    IF abs(at - own.seen_at) <= ${seenEveryMs}
-      AND (busy.leases >= ${maxLeases} OR NOT EXISTS (SELECT 1 FROM waiting_rows(reader, at, asker, keys, bots, users) w
-        WHERE w.person <> ALL (busy.persons)))
-      AND NOT EXISTS (SELECT 1 FROM lease l CROSS JOIN unnest(l.ids) AS gone(id) WHERE l.consumer = reader
-        AND has_lapsed(l.expires_at, l.owner, at, asker)
-        AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id = gone.id AND m.session <> ${erasedSession}))
+    -- Most calls find nothing. Such a call locks nothing.
+    IF EXISTS (SELECT 1 FROM lease l WHERE l.consumer = reader) THEN
+      SELECT o.persons, o.leases INTO persons, opened FROM open_rows(reader, at, asker) o;
+      SELECT max(cardinality(l.ids)) INTO waits FROM lease l
+        WHERE l.consumer = reader AND l.owner = '${ofProgram}' AND l.expires_at = ${neverSeen};
+      worth := (opened < ${maxLeases} AND EXISTS (SELECT 1 FROM waiting_rows(reader, at, asker, keys, bots, users) w
+          WHERE w.person <> ALL (persons)))
+        OR EXISTS (SELECT 1 FROM lease l CROSS JOIN unnest(l.ids) AS gone(id) WHERE l.consumer = reader
+          AND has_lapsed(l.expires_at, l.owner, at, asker)
+          AND NOT EXISTS (SELECT 1 FROM message m WHERE m.id = gone.id AND m.session <> ${erasedSession}));
+    END IF;
+    IF abs(at - own.seen_at) <= ${seenEveryMs} AND NOT worth
       AND (waits >= ${maxBehind} OR own.position >= upto OR (keys IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM unread_rows(reader, own.position, upto, 1, keys, bots, users)))) THEN RETURN; END IF;
 
@@ -438,11 +442,11 @@ export const leaseFunctions = `
     IF acknowledges THEN RETURN; END IF;
     SELECT coalesce(array_agg(e.id), '{}') INTO lapsed FROM (SELECT l.id FROM lease l
       WHERE l.consumer = reader AND has_lapsed(l.expires_at, l.owner, at, asker) ORDER BY l.id FOR UPDATE SKIP LOCKED) e;
-    SELECT * INTO busy FROM open_rows(reader, at, asker);
+    SELECT o.persons, o.leases INTO persons, opened FROM open_rows(reader, at, asker) o;
     -- A lease that is locked is being renewed.
-    persons := busy.persons || ARRAY(SELECT w.person FROM waiting_rows(reader, at, asker, NULL, NULL, NULL) w
+    persons := persons || ARRAY(SELECT w.person FROM waiting_rows(reader, at, asker, NULL, NULL, NULL) w
       WHERE w.lease <> ALL (lapsed));
-    room := least(most, ${maxLeases} - busy.leases);
+    room := least(most, ${maxLeases} - opened);
 
     FOR one IN SELECT * FROM waiting_rows(reader, at, asker, keys, bots, users) w WHERE w.lease = ANY (lapsed) LOOP
       EXIT WHEN cardinality(taken) >= room;
@@ -491,7 +495,8 @@ export const leaseFunctions = `
       END IF;
     END IF;
     WITH made AS (INSERT INTO lease AS l (consumer, ids, owner, expires_at)
-      SELECT reader, ARRAY[t.id], '${ofProgram}', at + ${programLeaseMs} FROM unnest(taken) AS t(id) RETURNING l.id, l.ids[1] AS row)
+      SELECT reader, ARRAY[t.id], '${ofProgram}', at + ${programLeaseMs} FROM unnest(taken) AS t(id) ORDER BY t.id
+      RETURNING l.id, l.ids[1] AS row)
     SELECT array_agg(m.id ORDER BY m.row), array_agg(m.row ORDER BY m.row) INTO leases, taken FROM made m;
   END $$;
 `

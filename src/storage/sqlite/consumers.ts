@@ -103,7 +103,7 @@ export class SqliteConsumers extends EnginePart {
     return { rows, expiresAt }
   }
 
-  /** Takes rows that wait, then new ones. New ones of a person of whom a row is open wait from now on. */
+  /** Takes rows that wait, then new ones. A new one whose person has an open row waits from now on. */
   #takeOnePerPerson(
     consumer: string,
     limit: number,
@@ -152,11 +152,11 @@ export class SqliteConsumers extends EnginePart {
     }
     if (!behind && later.length > 0) this.#insertLease(consumer, later, neverSeen, 0, ofProgram)
     const seen = new Set(lapsed.flatMap(({ ids, wasSeen }) => (wasSeen ? ids : [])))
-    return [...taken].map(id => ({ id, redelivered: seen.has(id) }))
+    return [...taken].sort((a, b) => a - b).map(id => ({ id, redelivered: seen.has(id) }))
   }
 
   /**
-   * Finds the rows of lapsed leases that a reader may get (`waiting`), the persons of whom a row is open (`busy`), how
+   * Finds the rows of lapsed leases that a reader may get (`waiting`), the persons with an open row (`busy`), how
    * many more leases may be open (`room`), and the lease of rows that wait for others of their persons (`behind`).
    */
   #findWaiting(consumer: string, { keys, scope }: Narrowed) {
@@ -172,7 +172,12 @@ export class SqliteConsumers extends EnginePart {
     const behind = lapsed.find(({ owner, wasSeen }) => owner === ofProgram && !wasSeen)
     const isFree = room > 0 && waiting.some(row => !busy.has(personOf(row)))
     return {
-      ...{ behind, busy, lapsed, room, waiting, stored: new Set(kept.map(({ id }) => id)) },
+      behind,
+      busy,
+      lapsed,
+      room,
+      waiting,
+      stored: new Set(kept.map(({ id }) => id)),
       isFull: (behind?.ids.length ?? 0) >= maxBehind,
       // Rows that retention removed belong to no lease.
       isWorthIt: isFree || kept.length < ids.length,
@@ -180,6 +185,7 @@ export class SqliteConsumers extends EnginePart {
   }
 
   #readPersons(ids: readonly number[]): PersonRow[] {
+    if (ids.length === 0) return []
     return this.db
       .all<PersonRow>`SELECT m.id, m.session, m.bot_id, m.peer FROM json_each(${JSON.stringify(ids)})
       CROSS JOIN message m ON m.id = value WHERE m.session <> ${erasedSession} ORDER BY m.id`

@@ -21,6 +21,8 @@ import {
 
 interface Notes {
   claims: ConsumerClaim[]
+  /** Leases of programs. */
+  leases: number[]
   /** What `readAfter` returned: only that is handed out. */
   read: { consumer: string; session?: string | undefined; upTo: number }[]
   count: number
@@ -77,6 +79,39 @@ const consumers = {
     store.consumers.remove(consumer),
   ),
   renew: ofLease((side, { lease }, isOther) => storeOf(side, isOther).consumers.renew(lease)),
+  lease: verb(
+    { consumer, session, scope, limit, isOther: rarely },
+    async (side, { consumer, isOther, ...wanted }) => {
+      const { expiresAt, rows } = await storeOf(side, isOther).consumers.lease(consumer, filled(wanted))
+      side.notes.leases.push(...rows.map(({ lease }) => lease))
+      return [expiresAt, rows.map(({ lease: _, ...row }) => row)]
+    },
+    5,
+  ),
+  renewLeases: verb(
+    { consumer, back: fc.nat(5), isOther: rarely },
+    async (side, { consumer, back, isOther }) => {
+      const leases = side.notes.leases.slice(-back)
+      if (leases.length === 0) return idle
+      const renewed = await storeOf(side, isOther).consumers.renewLeases(consumer, leases)
+      return renewed.leases.map(lease => leases.indexOf(lease)).sort()
+    },
+  ),
+  settleLeases: verb(
+    {
+      consumer,
+      back: fc.nat(5),
+      as: fc.constantFrom('read' as const, 'unread' as const, 'unseen' as const),
+      isOther: rarely,
+    },
+    async (side, { as, consumer, back, isOther }) => {
+      const leases = side.notes.leases.slice(-back)
+      if (leases.length === 0) return idle
+      const settled = await storeOf(side, isOther).consumers.settleLeases(consumer, leases, as)
+      return settled.map(lease => leases.indexOf(lease)).sort()
+    },
+    4,
+  ),
 } satisfies Record<keyof Consumers, Verb<Notes>>
 
 const acknowledgements = {
@@ -174,7 +209,7 @@ async function state({ store: { backlog, log } }: Here) {
 
 export const compareReaders = () =>
   compare({
-    notes: (): Notes => ({ claims: [], read: [], count: 0 }),
+    notes: (): Notes => ({ claims: [], leases: [], read: [], count: 0 }),
     verbs: { ...around, ...consumers, ...acknowledgements, ...backlog },
     state,
   })

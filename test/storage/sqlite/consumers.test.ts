@@ -100,3 +100,30 @@ it('a commit of another process between a read and the following wait ends that 
     }
   }
 })
+
+it('a program that leases waits for no writer while there is nothing for it', async t => {
+  const { consumers } = t.store
+  const of = (users: string) =>
+    insert(
+      t,
+      [...users].map(user => message(user, { from_user: user })),
+    )
+  const take = async () => (await consumers.lease('default', { limit: 9 })).rows.map(({ id }) => id)
+  const takeLocked = async () => {
+    const db = await openDatabase(t.path)
+    db.exec('BEGIN IMMEDIATE')
+    try {
+      return await take()
+    } finally {
+      db.close()
+    }
+  }
+  expect(await take()).toEqual([])
+  expect(await takeLocked()).toEqual([])
+  await of('aab')
+  expect(await take()).toEqual([1, 3])
+  expect(await takeLocked()).toEqual([])
+  await of('a'.repeat(1100))
+  for (let nth = 0; nth < 12; nth++) await take()
+  expect(await takeLocked()).toEqual([])
+})
