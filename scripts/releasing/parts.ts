@@ -43,6 +43,7 @@ export async function build({ folder, output, parts, url, version }: ReleaseJob)
     await run([bun, 'scripts/bundle.ts', `--outfile=${join(output, 'svc.mjs')}`], inSources)
   }
   if (parts.includes('package')) {
+    await cp(join(folder, 'src/server/svc.py'), join(output, 'svc.py'))
     await run(['npm', 'pack', '--loglevel=error', `--pack-destination=${output}`], inSources)
     // npm compresses as the Node of this machine does. Bun, whose version is fixed, does it the same everywhere.
     const tarball = Bun.file(join(output, `svc-${version}.tgz`))

@@ -38,6 +38,7 @@ export const firstSegments: readonly string[] = [
   'shared',
   'sign-in',
   'sse',
+  'svc.py',
   'tools',
   'topics',
   'users',

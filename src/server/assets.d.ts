@@ -3,3 +3,9 @@ declare module '*.br' {
   const path: string
   export default path
 }
+
+/** A file that the bundler embeds as text. */
+declare module '*.py' {
+  const text: string
+  export default text
+}

@@ -10,6 +10,7 @@ import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import { readBrotli } from '../platform/packed.ts'
 import pageJs from './docs/page.js' with { type: 'text' }
 import zh from './docs/zh.json' with { type: 'json' }
+import python from './svc.py' with { type: 'text' }
 
 /** The mark of svc, as in `admin/icon.svg`. */
 export const mark =
@@ -65,6 +66,8 @@ const assets: Record<string, () => Promise<StaticFile>> = {
     const { brotliDecompressSync } = await import('node:zlib')
     return prepareFile(brotliDecompressSync(br), javascript, { br })
   },
+  // The client for Python, so that a script needs curl and nothing else.
+  '/svc.py': () => prepareFile(python, 'text/x-python; charset=utf-8'),
 }
 
 /** Reads Scalar, compressed with brotli. `scripts/scalar.ts` creates the file. */
@@ -75,7 +78,7 @@ const readScalar = () =>
     () => import('./docs/scalar.js.br', { with: { type: 'file' } }),
   )
 
-/** Paths of the page and its scripts. */
+/** Paths of the page and its scripts, and of the client for Python. */
 export const docsPaths: readonly string[] = Object.keys(assets)
 
 /** Returns a function that serves `docsPaths`. */
