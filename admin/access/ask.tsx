@@ -1,13 +1,12 @@
 /** The dialogs that change a key, and the key itself, which is shown once. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { isolated, listed, type TextKey, t } from '../i18n.ts'
+import { isolated, listed, t } from '../i18n.ts'
 import { commandHere, status } from '../live.ts'
 import { base, elsewhere } from '../service-urls.ts'
-import { Ask } from '../ui/ask.tsx'
+import { Ask, Consequence } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Icon } from '../ui/icon.tsx'
 import { mainAction } from '../ui/list-page.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { type AddedKey, type Key, keyCalls, keys, madeBy } from './keys.ts'
@@ -39,26 +38,18 @@ export function RevokeKey({ item: { id, name }, onClose }: QuestionProps) {
       }}
     >
       <ul class="consequences">
-        <Consequence text="access.revoke_calls" />
+        <Consequence kind="lost">{t('access.revoke_calls')}</Consequence>
         {others.length > 0 && (
-          <li class="lost">
-            <Icon name="warn" />
+          <Consequence kind="lost">
             {t('access.revoke_keys', { names: listed(others.map(one => isolated(one.name))) })}
-          </li>
+          </Consequence>
         )}
-        <Consequence text="access.revoke_webhooks" />
-        <Consequence text="access.revoke_queued" isKept />
+        <Consequence kind="lost">{t('access.revoke_webhooks')}</Consequence>
+        <Consequence kind="waits">{t('access.revoke_queued')}</Consequence>
       </ul>
     </Ask>
   )
 }
-
-const Consequence = ({ text, isKept }: { text: TextKey; isKept?: boolean }) => (
-  <li class={isKept ? 'kept' : 'lost'}>
-    <Icon name={isKept ? 'clock' : 'warn'} />
-    {t(text)}
-  </li>
-)
 
 const daySeconds = 86_400
 

@@ -7,7 +7,7 @@ import { answering, may } from '../rights.ts'
 import { touch } from '../screen.ts'
 import { beginNow, loginPath } from '../sessions/names.ts'
 import { useFocus } from '../ui/focus.ts'
-import { Icon } from '../ui/icon.tsx'
+import { Icon, IconButton } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { set } from '../ui/set.ts'
 import { isSendKey } from '../ui/work.ts'
@@ -154,16 +154,12 @@ function AttachButton({ desk, isOff, onChosen }: AttachButtonProps) {
   const picker = useRef<HTMLInputElement>(null)
   return (
     <>
-      <button
-        type="button"
-        class="button plain icon-only"
-        aria-label={t('composer.attach')}
-        title={t('composer.attach')}
+      <IconButton
+        icon="attach"
+        label={t('composer.attach')}
         disabled={isOff}
         onClick={() => picker.current?.click()}
-      >
-        <Icon name="attach" />
-      </button>
+      />
       <input
         ref={picker}
         type="file"
@@ -271,14 +267,7 @@ function Attached({ one, onRemove }: { one: Attachment; onRemove(): void }) {
         </span>
         <span class={problem ? 'small problem' : 'small soft'}>{problem || bytes(file.size)}</span>
       </span>
-      <button
-        type="button"
-        class="button plain icon-only"
-        aria-label={t('composer.remove', { name })}
-        onClick={onRemove}
-      >
-        <Icon name="close" size={16} />
-      </button>
+      <IconButton icon="close" size={16} label={t('composer.remove', { name })} onClick={onRemove} />
       {progress.value < 1 && !problem && (
         <progress value={progress.value} aria-label={t('composer.uploading')} />
       )}

@@ -1,11 +1,13 @@
 /** The dialog that exports a conversation: a link to the file, which the browser downloads. */
-import { useSignal } from '@preact/signals'
+import { type Signal, useSignal } from '@preact/signals'
 import { useId, useRef } from 'preact/hooks'
 import { exportUrl } from '../api.ts'
 import { locale, type TextKey, t, timeFormat } from '../i18n.ts'
 import type { Place } from '../place.ts'
 import { dateOf, dayFrom, now } from '../times.ts'
 import { Dialog } from '../ui/dialog.tsx'
+import { Field } from '../ui/field.tsx'
+import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
 
 interface Choice {
@@ -25,67 +27,52 @@ const spans: readonly Choice[] = [
 const monthMs = 30 * 86_400_000
 
 export function Export({ place: { session, userId }, onClose }: { place: Place; onClose(): void }) {
-  const id = useId()
   const field = useRef<HTMLInputElement>(null)
-  const format = useSignal<'html' | 'jsonl'>('html')
+  const format = useSignal('html')
   const span = useSignal('all')
   const day = useSignal(dateOf(now.value - monthMs))
   const isSince = span.value === 'since'
   const since = dayFrom(day.value)
   const isMissing = isSince && Number.isNaN(since)
+  const url = exportUrl({
+    format: format.value as 'html' | 'jsonl',
+    session,
+    user: userId,
+    language: locale.value,
+    time_zone: timeFormat({}).resolvedOptions().timeZone,
+    ...(isSince && { since }),
+  })
+  const begin = (event: Event) => {
+    if (isMissing) {
+      event.preventDefault()
+      return field.current?.focus()
+    }
+    tell(t('people.export_begun'))
+    onClose()
+  }
   return (
     <Dialog
       title={t('people.export_heading')}
       onClose={onClose}
-      footer={
-        <>
-          <button class="button" type="button" onClick={onClose}>
-            {t('action.cancel')}
-          </button>
-          <a
-            class="button primary"
-            download
-            href={exportUrl({
-              format: format.value,
-              session,
-              user: userId,
-              language: locale.value,
-              time_zone: timeFormat({}).resolvedOptions().timeZone,
-              ...(isSince && { since }),
-            })}
-            onClick={event => {
-              if (isMissing) {
-                event.preventDefault()
-                return field.current?.focus()
-              }
-              tell(t('people.export_begun'))
-              onClose()
-            }}
-          >
-            {t('people.export_go')}
-          </a>
-        </>
-      }
+      footer={<Footer {...{ url, begin, onClose }} />}
     >
       <div class="asked-for">
         <Radios legend={t('people.export_format')} choices={formats} chosen={format} />
         <Radios legend={t('people.export_messages')} choices={spans} chosen={span} />
         {isSince && (
-          <div class="field">
-            <label for={id}>{t('people.export_day')}</label>
-            <input
-              class="input"
-              type="date"
-              id={id}
-              ref={field}
-              value={day.value}
-              max={dateOf(now.value)}
-              aria-invalid={isMissing}
-              onInput={event => {
+          <Field
+            label={t('people.export_day')}
+            input={{
+              type: 'date',
+              ref: field,
+              value: day.value,
+              max: dateOf(now.value),
+              'aria-invalid': isMissing,
+              onInput(event) {
                 day.value = event.currentTarget.value
-              }}
-            />
-          </div>
+              },
+            }}
+          />
         )}
         <p class="soft small">{t('people.export_note')}</p>
       </div>
@@ -93,10 +80,21 @@ export function Export({ place: { session, userId }, onClose }: { place: Place; 
   )
 }
 
+const Footer = ({ url, begin, onClose }: { url: string; begin(event: Event): void; onClose(): void }) => (
+  <>
+    <button class="button" type="button" onClick={onClose}>
+      {t('action.cancel')}
+    </button>
+    <a class="button primary" download href={url} onClick={begin}>
+      {t('people.export_go')}
+    </a>
+  </>
+)
+
 interface RadiosProps {
   legend: string
   choices: readonly Choice[]
-  chosen: { value: string }
+  chosen: Signal<string>
 }
 
 function Radios({ legend, choices, chosen }: RadiosProps) {
@@ -107,14 +105,7 @@ function Radios({ legend, choices, chosen }: RadiosProps) {
       <div>
         {choices.map(({ value, name: text, about }) => (
           <label key={value}>
-            <input
-              type="radio"
-              name={name}
-              checked={chosen.value === value}
-              onChange={() => {
-                chosen.value = value
-              }}
-            />
+            <input type="radio" name={name} checked={chosen.value === value} onChange={set(chosen, value)} />
             <span>
               {about ? <b>{t(text)}</b> : t(text)}
               {about && <span class="soft small block">{t(about)}</span>}

@@ -7,6 +7,7 @@ import { conversations, nameOf, sessions } from '../live.ts'
 import type { Filter } from '../place.ts'
 import { dateOf, day, dayFrom, now } from '../times.ts'
 import { Chip, ChipButton } from '../ui/chips.tsx'
+import { Field } from '../ui/field.tsx'
 import { Pick } from '../ui/pick.tsx'
 
 const kinds: readonly [string, TextKey][] = [
@@ -187,7 +188,7 @@ function Days({ filter, onChange, onChosen }: FiltersProps & { onChosen(): void 
       <Day
         label={t('search.until')}
         value={until}
-        min={since}
+        {...(since && { min: since })}
         max={today}
         onChange={day => onChange({ until: day })}
       />
@@ -203,24 +204,16 @@ interface DayProps {
   onChange(value: string): void
 }
 
-function Day({ label, value, min, max, onChange }: DayProps) {
-  const id = useId()
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <input
-        class="input"
-        type="date"
-        id={id}
-        value={value}
-        max={max}
-        {...(min && { min })}
-        // A year that is being typed looks like one of the first century.
-        onChange={event => {
-          const { value: day } = event.currentTarget
-          if (day === '' || day > '1971') onChange(day)
-        }}
-      />
-    </div>
-  )
-}
+const Day = ({ label, onChange, ...bounds }: DayProps) => (
+  <Field
+    label={label}
+    input={{
+      ...bounds,
+      type: 'date',
+      // A year that is being typed looks like one of the first century.
+      onChange({ currentTarget: { value: day } }) {
+        if (day === '' || day > '1971') onChange(day)
+      },
+    }}
+  />
+)

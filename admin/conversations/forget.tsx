@@ -1,7 +1,6 @@
 /** The dialog that erases a person, and what was done. */
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
-import { useId, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { askOutboxAgain } from '../answers.ts'
 import { type Answer, call } from '../api.ts'
 import { gap, isolated, t } from '../i18n.ts'
@@ -9,9 +8,9 @@ import { nameOf, refresh, sessions } from '../live.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { whole } from '../times.ts'
-import { Ask } from '../ui/ask.tsx'
+import { Ask, Consequence } from '../ui/ask.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Icon, type IconName } from '../ui/icon.tsx'
+import { Field } from '../ui/field.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 
 interface ForgetProps {
@@ -22,23 +21,15 @@ interface ForgetProps {
 }
 
 export function Forget({ place: { session, userId }, dropUser, onClose }: ForgetProps) {
-  const id = useId()
   const field = useRef<HTMLInputElement>(null)
-  const name = useRef(nameOf(session, userId))
+  /** The name as it was: the erasure removes it. */
+  const name = useRef(nameOf(session, userId)).current
+  const shown = isolated(name ?? userId)
+  const title = t('people.forgotten', { name: shown })
   const problem = useSignal('')
   const busy = useSignal(false)
   const done = useSignal<Answer<'forget'> | undefined>(undefined)
-  const shown = isolated(name.current ?? userId)
-  const owned =
-    sessions.value?.filter(({ user_id }) => user_id === userId).map(one => isolated(one.name)) ?? []
-  const title = t('people.forgotten', { name: shown })
-
-  const forget = async (typed: string) => {
-    problem.value = ''
-    if (typed !== userId && typed.normalize() !== name.current?.normalize()) {
-      problem.value = t('people.forget_wrong')
-      return field.current?.focus()
-    }
+  const erase = async () => {
     busy.value = true
     const result = await call('forget', { user: userId })
     await dropUser(userId)
@@ -48,12 +39,13 @@ export function Forget({ place: { session, userId }, dropUser, onClose }: Forget
     if (!field.current) tell(title)
     done.value = result
   }
-  const leave = () => {
-    onClose()
-    navigate(hrefOf({}), { replace: true })
+  const eraseIf = async (typed: string) => {
+    const isRight = typed === userId || typed.normalize() === name?.normalize()
+    problem.value = isRight ? '' : t('people.forget_wrong')
+    if (isRight) await erase()
+    else field.current?.focus()
   }
-
-  if (done.value) return <Done title={title} result={done.value} onClose={leave} />
+  if (done.value) return <Done title={title} result={done.value} onClose={() => leave(onClose)} />
   return (
     <Ask
       title={t('people.forget_heading', { name: shown })}
@@ -65,42 +57,42 @@ export function Forget({ place: { session, userId }, dropUser, onClose }: Forget
         busy.value = false
         tellError(error)
       }}
-      run={typed => forget(String(typed.get('typed')).trim())}
+      run={typed => eraseIf(String(typed.get('typed')).trim())}
     >
-      <ul class="consequences">
-        <Item icon="warn" kind="lost">
-          {t('people.forget_loses')}
-          {gap()}
-          {t('people.forget_limited')}
-        </Item>
-        {owned.length > 0 && <Item icon="warn">{t('people.forget_owner', { names: owned.join(', ') })}</Item>}
-        <Item icon="file">{t('people.forget_keeps')}</Item>
-        <Item icon="conversations">{t('people.forget_returns')}</Item>
-      </ul>
-      <div class="field">
-        <label for={id} class="foreign">
-          {t(name.current === undefined ? 'people.forget_type_id' : 'people.forget_type', { name: shown })}
-        </label>
-        <input
-          class="input"
-          id={id}
-          ref={field}
-          name="typed"
-          data-autofocus
-          autocomplete="off"
-          spellcheck={false}
-          dir="auto"
-          aria-describedby={`${id}-problem`}
-          aria-invalid={problem.value !== ''}
-        />
-        <p class="problem" id={`${id}-problem`} role="alert">
-          {problem.value}
-        </p>
-      </div>
+      <Losses userId={userId} />
+      <Field
+        label={t(name === undefined ? 'people.forget_type_id' : 'people.forget_type', { name: shown })}
+        problem={problem.value}
+        input={{ ref: field, name: 'typed', 'data-autofocus': true, spellcheck: false }}
+      />
       <p class="soft small" role="status">
         {busy.value ? t('people.forgetting') : ''}
       </p>
     </Ask>
+  )
+}
+
+/** Leaves the chat, which is gone. */
+function leave(onClose: () => void): void {
+  onClose()
+  navigate(hrefOf({}), { replace: true })
+}
+
+function Losses({ userId }: { userId: string }) {
+  const owned = sessions.value?.flatMap(one => (one.user_id === userId ? isolated(one.name) : [])) ?? []
+  return (
+    <ul class="consequences">
+      <Consequence kind="lost">
+        {t('people.forget_loses')}
+        {gap()}
+        {t('people.forget_limited')}
+      </Consequence>
+      {owned.length > 0 && (
+        <Consequence kind="warning">{t('people.forget_owner', { names: owned.join(', ') })}</Consequence>
+      )}
+      <Consequence kind="remark">{t('people.forget_keeps')}</Consequence>
+      <Consequence kind="remark">{t('people.forget_returns')}</Consequence>
+    </ul>
   )
 }
 
@@ -112,6 +104,12 @@ interface DoneProps {
 
 function Done({ title, result, onClose }: DoneProps) {
   const { agents, backups, hash, keys, messages, remains, sends, webhooks } = result
+  const erased = [
+    t('people.done_messages', { count: messages }),
+    sends > 0 && t('people.done_sends', { count: sends }),
+    webhooks.length > 0 && t('people.done_webhooks', { count: webhooks.length }),
+    keys.length > 0 && t('people.done_keys', { count: keys.length }),
+  ]
   return (
     <Dialog
       alert
@@ -124,56 +122,40 @@ function Done({ title, result, onClose }: DoneProps) {
       }
     >
       <ul class="consequences">
-        <Item icon="check" kind="kept">
-          {t('people.done_messages', { count: messages })}
-        </Item>
-        {sends > 0 && (
-          <Item icon="check" kind="kept">
-            {t('people.done_sends', { count: sends })}
-          </Item>
+        {erased.map(
+          text =>
+            text && (
+              <Consequence key={text} kind="kept">
+                {text}
+              </Consequence>
+            ),
         )}
-        {webhooks.length > 0 && (
-          <Item icon="check" kind="kept">
-            {t('people.done_webhooks', { count: webhooks.length })}
-          </Item>
-        )}
-        {keys.length > 0 && (
-          <Item icon="check" kind="kept">
-            {t('people.done_keys', { count: keys.length })}
-          </Item>
-        )}
-        <Item icon="file">{t('people.done_audit', { hash: isolated(hash) })}</Item>
+        <Consequence kind="remark">{t('people.done_audit', { hash: isolated(hash) })}</Consequence>
         {agents.length > 0 && (
-          <Item icon="warn">{t('people.done_agents', { names: agents.map(isolated).join(', ') })}</Item>
+          <Consequence kind="warning">
+            {t('people.done_agents', { names: agents.map(isolated).join(', ') })}
+          </Consequence>
         )}
         {remains.length > 0 && (
-          <Item icon="warn">
+          <Consequence kind="warning">
             {t('people.done_remains')}
-            {remains.map(what => (
-              <span key={what} class="soft small block foreign">
-                {what}
-              </span>
-            ))}
-          </Item>
+            <Paths paths={remains} />
+          </Consequence>
         )}
-        <Item icon={backups.length > 0 ? 'warn' : 'file'}>
+        <Consequence kind={backups.length > 0 ? 'warning' : 'remark'}>
           {backups.length > 0
             ? t('people.done_backups', { count: backups.length })
             : t('people.done_no_backup')}
-          {backups.map(({ path, created_at }) => (
-            <span key={path} class="soft small block foreign" title={whole(created_at)}>
-              {path}
-            </span>
-          ))}
-        </Item>
+          <Paths paths={backups.map(({ path, created_at }) => `${path} · ${whole(created_at)}`)} />
+        </Consequence>
       </ul>
     </Dialog>
   )
 }
 
-const Item = (props: { icon: IconName; kind?: string; children: ComponentChildren }) => (
-  <li class={props.kind ?? ''}>
-    <Icon name={props.icon} />
-    <span>{props.children}</span>
-  </li>
-)
+const Paths = ({ paths }: { paths: readonly string[] }) =>
+  paths.map(path => (
+    <span key={path} class="soft small block foreign">
+      {path}
+    </span>
+  ))

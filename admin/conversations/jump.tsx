@@ -1,15 +1,15 @@
 /** A dialog that goes to the messages of a day. */
 import { useSignal } from '@preact/signals'
-import { useId, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
 import { dateOf, dayFrom, now } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
+import { Field } from '../ui/field.tsx'
 import type { Thread } from './thread.ts'
 
 export function Jump({ thread, place, onClose }: { thread: Thread; place: Place; onClose(): void }) {
-  const id = useId()
   const field = useRef<HTMLInputElement>(null)
   const problem = useSignal('')
   const go = async () => {
@@ -28,23 +28,17 @@ export function Jump({ thread, place, onClose }: { thread: Thread; place: Place;
   }
   return (
     <Ask title={t('chat.jump')} action={t('chat.jump_go')} onClose={onClose} run={go}>
-      <div class="field">
-        <label for={id}>{t('chat.jump_day')}</label>
-        <input
-          class="input"
-          type="date"
-          id={id}
-          ref={field}
-          data-autofocus
-          defaultValue={dateOf(thread.messages.value[0]?.timestamp ?? now.value)}
-          max={dateOf(now.value)}
-          aria-describedby={`${id} problem`}
-          aria-invalid={problem.value !== ''}
-        />
-        <p class="problem" id={`${id} problem`} role="alert">
-          {problem.value}
-        </p>
-      </div>
+      <Field
+        label={t('chat.jump_day')}
+        problem={problem.value}
+        input={{
+          type: 'date',
+          ref: field,
+          'data-autofocus': true,
+          defaultValue: dateOf(thread.messages.value[0]?.timestamp ?? now.value),
+          max: dateOf(now.value),
+        }}
+      />
     </Ask>
   )
 }

@@ -3,11 +3,11 @@ import { useComputed, useSignal } from '@preact/signals'
 import type { TargetedPointerEvent } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { mediaUrl } from '../api.ts'
-import { bytes, percent, type TextKey, t } from '../i18n.ts'
+import { bytes, percent, t } from '../i18n.ts'
 import { nameOf, peerOf } from '../live.ts'
 import { whole } from '../times.ts'
 import { Dialog } from '../ui/dialog.tsx'
-import { Icon, type IconName } from '../ui/icon.tsx'
+import { Icon, IconButton } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { type Album, album } from './album.ts'
 import type { Shape } from './blobs.ts'
@@ -128,18 +128,14 @@ function Ahead(props: MediaProps) {
 
 function StepButton({ album, step }: { album: Album; step: 1 | -1 }) {
   const isEnd = (step === 1 ? album.after : album.before).value === undefined
-  const text: TextKey = step === 1 ? 'lightbox.next' : 'lightbox.previous'
   return (
-    <button
-      type="button"
+    <IconButton
+      icon={step === 1 ? 'next' : 'back'}
       class={`step button icon-only ${step === 1 ? 'next' : 'previous'}`}
-      aria-label={t(text)}
-      title={t(text)}
+      label={t(step === 1 ? 'lightbox.next' : 'lightbox.previous')}
       aria-disabled={isEnd}
       onClick={() => album.go(step)}
-    >
-      <Icon name={step === 1 ? 'next' : 'back'} />
-    </button>
+    />
   )
 }
 
@@ -227,36 +223,21 @@ function useZoomKeys(zoom: Zoom): void {
 
 const ZoomBar = ({ zoom }: { zoom: Zoom }) => (
   <div class="zoom">
-    <ZoomButton
+    <IconButton
       icon="less"
-      text="lightbox.smaller"
-      isOff={!zoom.isClose.value}
-      act={() => zoom.by(farther)}
+      label={t('lightbox.smaller')}
+      aria-disabled={!zoom.isClose.value}
+      onClick={() => zoom.by(farther)}
     />
     <button type="button" class="button plain" title={t('lightbox.fit')} onClick={zoom.fit}>
       <span class="visually-hidden">{t('lightbox.fit')}: </span>
       {percent(zoom.scale.value)}
     </button>
-    <ZoomButton icon="add" text="lightbox.larger" isOff={zoom.isClosest.value} act={() => zoom.by(closer)} />
+    <IconButton
+      icon="add"
+      label={t('lightbox.larger')}
+      aria-disabled={zoom.isClosest.value}
+      onClick={() => zoom.by(closer)}
+    />
   </div>
-)
-
-interface ZoomButtonProps {
-  icon: IconName
-  text: TextKey
-  isOff: boolean
-  act(): void
-}
-
-const ZoomButton = ({ icon, text, isOff, act }: ZoomButtonProps) => (
-  <button
-    type="button"
-    class="button plain icon-only"
-    aria-label={t(text)}
-    title={t(text)}
-    aria-disabled={isOff}
-    onClick={act}
-  >
-    <Icon name={icon} />
-  </button>
 )

@@ -5,7 +5,8 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { type Filter, hrefOf, type Place } from '../place.ts'
 import { navigate } from '../service-urls.ts'
-import { Icon } from '../ui/icon.tsx'
+import { Icon, IconButton } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { Filters } from './filters.tsx'
 import { Accounts, ListTabs } from './list-tabs.tsx'
 
@@ -38,18 +39,13 @@ export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProp
       <h1>{t('nav.conversations')}</h1>
       <search class="search-line">
         <SearchField place={place} typed={typed} onArrow={onArrow} onEnter={onEnter} />
-        <button
-          type="button"
+        <IconButton
+          icon="filter"
           class={`button plain icon-only${Object.keys(filter).length > 0 ? ' on' : ''}`}
-          aria-label={t('search.filters')}
-          title={t('search.filters')}
+          label={t('search.filters')}
           aria-expanded={filtering}
-          onClick={() => {
-            wished.value = !filtering
-          }}
-        >
-          <Icon name="filter" />
-        </button>
+          onClick={set(wished, !filtering)}
+        />
         {filtering && <Filters filter={filter} onChange={narrow} />}
       </search>
       {!isNarrowed && <ListTabs place={place} />}
@@ -101,9 +97,7 @@ function SearchField({ place, typed, onArrow, onEnter }: Omit<ListHeadProps, 'fo
           /
         </span>
       ) : (
-        <button type="button" class="button plain icon-only" aria-label={t('search.clear')} onClick={clear}>
-          <Icon name="close" size={16} />
-        </button>
+        <IconButton icon="close" size={16} label={t('search.clear')} onClick={clear} />
       )}
     </div>
   )

@@ -8,7 +8,7 @@ import { hrefOf, type Place } from '../place.ts'
 import { AccountDot, accountsInView } from '../sessions/colour.tsx'
 import { talkKey, waitsSince } from '../talks.ts'
 import { left, now } from '../times.ts'
-import { Icon } from '../ui/icon.tsx'
+import { IconButton } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { ShortTime, Time, Unread } from '../ui/marks.tsx'
 import { Avatar, Who } from '../users/avatar.tsx'
@@ -119,16 +119,15 @@ export function MarkButton({ one, tabIndex }: { one: Conversation; tabIndex: num
   const text = t(isUnread ? 'chat.mark_read' : 'chat.mark_unread')
   const name = nameOf(one.session, one.user_id) ?? one.user_id
   return (
-    <button
-      type="button"
+    <IconButton
+      icon={isUnread ? 'check' : 'unread'}
+      size={16}
       class="button icon-only mark"
       tabIndex={tabIndex}
+      label={`${text}: ${isolated(name)}`}
       title={text}
-      aria-label={`${text}: ${isolated(name)}`}
       onClick={() => void mark(one)}
-    >
-      <Icon name={isUnread ? 'check' : 'unread'} size={16} />
-    </button>
+    />
   )
 }
 

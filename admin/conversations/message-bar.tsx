@@ -8,7 +8,7 @@ import type { Message } from '../api.ts'
 import { t } from '../i18n.ts'
 import { answering } from '../rights.ts'
 import { copy } from '../ui/copy.tsx'
-import { Icon } from '../ui/icon.tsx'
+import { IconButton } from '../ui/icon.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
 import { set } from '../ui/set.ts'
 import { tell } from '../ui/toasts.tsx'
@@ -53,16 +53,7 @@ export function MessageBar({ message, bars, onAgain }: MessageBarProps) {
         {actions
           .filter(({ id }) => id === 'copy' || id === 'forward')
           .map(({ id, label, icon, run }) => (
-            <button
-              key={id}
-              type="button"
-              class="button plain icon-only"
-              aria-label={label}
-              title={label}
-              onClick={run}
-            >
-              <Icon name={icon} size={18} />
-            </button>
+            <IconButton key={id} icon={icon} size={18} label={label} onClick={run} />
           ))}
         <Menu key={isHeld ? held.value : ''} label={t('message.more')} actions={actions} opens={isHeld} />
       </div>

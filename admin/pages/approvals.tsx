@@ -15,7 +15,7 @@ import { useParam } from '../place.ts'
 import { may } from '../rights.ts'
 import { narrow } from '../screen.ts'
 import { navigate } from '../service-urls.ts'
-import { Icon } from '../ui/icon.tsx'
+import { Icon, IconButton } from '../ui/icon.tsx'
 import { Link } from '../ui/link.tsx'
 import { LoadingRows, Nothing, PageHead } from '../ui/list-page.tsx'
 import { Tabs } from '../ui/tabs.tsx'
@@ -151,15 +151,7 @@ interface StepProps {
 
 /** On a phone, where the list is not beside the open one. */
 const Step = ({ to, text, open }: StepProps) => (
-  <button
-    type="button"
-    class="button plain icon-only"
-    aria-label={t(text)}
-    aria-disabled={!to}
-    onClick={() => to && open(to, true)}
-  >
-    <Icon name="chevron" />
-  </button>
+  <IconButton icon="chevron" label={t(text)} aria-disabled={!to} onClick={() => to && open(to, true)} />
 )
 
 /** In place of a draft about which somebody else has decided. The next one does not come by itself: a finger may be there. */

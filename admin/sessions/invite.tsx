@@ -6,7 +6,7 @@ import { isolated, number, t } from '../i18n.ts'
 import { setParams, withParams } from '../place.ts'
 import { may } from '../rights.ts'
 import { ago, now, relative, timeNow } from '../times.ts'
-import { Ask, useAsked } from '../ui/ask.tsx'
+import { Ask, Consequence, useAsked } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -132,14 +132,8 @@ function Revoke({ one: { id, name }, onClose }: { one: Invitation; onClose(): vo
       }}
     >
       <ul class="consequences">
-        <li class="lost">
-          <Icon name="warn" />
-          {t('invite.revoke_loses')}
-        </li>
-        <li class="kept">
-          <Icon name="check" />
-          {t('invite.revoke_keeps')}
-        </li>
+        <Consequence kind="lost">{t('invite.revoke_loses')}</Consequence>
+        <Consequence kind="kept">{t('invite.revoke_keeps')}</Consequence>
       </ul>
     </Ask>
   )

@@ -4,8 +4,7 @@ import { outbox } from '../answers.ts'
 import { call } from '../api.ts'
 import { gap, isolated, t } from '../i18n.ts'
 import { herePath } from '../service-urls.ts'
-import { Ask } from '../ui/ask.tsx'
-import { Icon } from '../ui/icon.tsx'
+import { Ask, Consequence } from '../ui/ask.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { accountPath } from './names.ts'
 import { refreshSessions } from './use-login.ts'
@@ -30,24 +29,15 @@ export function Logout({ name, onClose }: { name: string; onClose(): void }) {
       }}
     >
       <ul class="consequences">
-        <li class="lost">
-          <Icon name="warn" />
-          <span>
-            {t('sessions.logout_loses')}
-            {gap()}
-            {t('sessions.logout_waiting')}
-          </span>
-        </li>
+        <Consequence kind="lost">
+          {t('sessions.logout_loses')}
+          {gap()}
+          {t('sessions.logout_waiting')}
+        </Consequence>
         {waiting > 0 && (
-          <li class="waits">
-            <Icon name="clock" />
-            {t('sessions.logout_queued', { count: waiting })}
-          </li>
+          <Consequence kind="waits">{t('sessions.logout_queued', { count: waiting })}</Consequence>
         )}
-        <li class="kept">
-          <Icon name="check" />
-          {t('sessions.logout_keeps')}
-        </li>
+        <Consequence kind="kept">{t('sessions.logout_keeps')}</Consequence>
       </ul>
       <p class="soft small">{t('sessions.logout_rather')}</p>
     </Ask>

@@ -1,8 +1,8 @@
 /** The field for the name of an account, with the rule and the error. */
-import { useId } from 'preact/hooks'
 import { ApiError } from '../api.ts'
 import { errorText, nameReason } from '../errors.ts'
 import { t } from '../i18n.ts'
+import { Field } from '../ui/field.tsx'
 
 /** Why a name was rejected, in the viewer's language. */
 export function nameProblem(error: unknown): { text: string; reason: string } {
@@ -15,48 +15,26 @@ export function nameProblem(error: unknown): { text: string; reason: string } {
 
 export type NameProblem = ReturnType<typeof nameProblem>
 
-export function NameField({
-  label,
-  value = '',
-  placeholder = '',
-  problem,
-  maxLength,
-}: {
+interface NameFieldProps {
   label: string
   value?: string
   placeholder?: string
   problem: NameProblem | undefined
   maxLength?: number
-}) {
-  const id = useId()
-  return (
-    <div class="field">
-      <label for={id}>{label}</label>
-      <input
-        class="input"
-        id={id}
-        name="name"
-        defaultValue={value}
-        placeholder={placeholder}
-        maxLength={maxLength}
-        autocomplete="off"
-        autocapitalize="none"
-        spellcheck={false}
-        dir="auto"
-        data-autofocus
-        aria-describedby={`${id}-rule ${id}-problem`}
-        aria-invalid={problem !== undefined}
-      />
-      <p class="soft small" id={`${id}-rule`}>
-        {t('sessions.name_rule')}
-      </p>
-      <p class="problem" id={`${id}-problem`} role="alert">
-        {problem && (
-          <>
-            {problem.text} {problem.reason}
-          </>
-        )}
-      </p>
-    </div>
-  )
 }
+
+export const NameField = ({ label, value = '', problem, ...input }: NameFieldProps) => (
+  <Field
+    label={label}
+    about={t('sessions.name_rule')}
+    problem={problem ? `${problem.text} ${problem.reason}` : ''}
+    input={{
+      ...input,
+      name: 'name',
+      defaultValue: value,
+      autocapitalize: 'none',
+      spellcheck: false,
+      'data-autofocus': true,
+    }}
+  />
+)

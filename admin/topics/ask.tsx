@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { type AddedKey, keyCalls, keys, loadKeys } from '../access/keys.ts'
 import { isolated, t } from '../i18n.ts'
-import { Ask } from '../ui/ask.tsx'
+import { Ask, Consequence } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Field } from '../ui/field.tsx'
@@ -38,15 +38,9 @@ export function RemoveTopic({ topic: { name, waiting }, onClose }: QuestionProps
       }}
     >
       <ul class="consequences">
-        <li class="lost">
-          <Icon name="warn" />
-          {t('topics.remove_senders')}
-        </li>
+        <Consequence kind="lost">{t('topics.remove_senders')}</Consequence>
         {waiting > 0 && (
-          <li class="lost">
-            <Icon name="warn" />
-            {t('topics.remove_waiting', { count: waiting })}
-          </li>
+          <Consequence kind="lost">{t('topics.remove_waiting', { count: waiting })}</Consequence>
         )}
       </ul>
     </Ask>

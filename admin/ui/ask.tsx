@@ -1,9 +1,11 @@
 /** A dialog with a question: for a confirmation, or for text in fields. */
 import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
 import { useCallback, useId, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Dialog } from './dialog.tsx'
 import type { DialogProps } from './dialog-view.tsx'
+import { Icon } from './icon.tsx'
 import { tellError } from './toasts.tsx'
 import { useWork } from './work.ts'
 
@@ -71,6 +73,22 @@ export function Ask({ action, danger, run, onError, children, ...dialog }: AskPr
     </Dialog>
   )
 }
+
+const signs = { lost: 'warn', kept: 'check', waits: 'clock', remark: 'file', warning: 'warn' } as const
+
+/** What an action loses or keeps, and what else there is to know: an item of a list of the class `consequences`. */
+export const Consequence = ({
+  kind,
+  children,
+}: {
+  kind: keyof typeof signs
+  children: ComponentChildren
+}) => (
+  <li class={kind}>
+    <Icon name={signs[kind]} />
+    <span>{children}</span>
+  </li>
+)
 
 /** The open dialog of a page, and what it is about. */
 export function useAsked<T>() {

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { t } from '../i18n.ts'
-import { Icon } from './icon.tsx'
+import { IconButton } from './icon.tsx'
 import { Middle } from './marks.tsx'
 import { set } from './set.ts'
 
@@ -52,18 +52,15 @@ export function CopyButton({ text, what, first = false }: CopyProps) {
   }, [copied.value])
   return (
     <>
-      <button
-        type="button"
-        class="button plain icon-only"
-        aria-label={t('action.copy_what', { what })}
+      <IconButton
+        icon={copied.value ? 'check' : 'copy'}
+        label={t('action.copy_what', { what })}
         title={t('action.copy')}
         {...(first && { 'data-autofocus': true })}
         onClick={async () => {
           copied.value = await copy(text)
         }}
-      >
-        <Icon name={copied.value ? 'check' : 'copy'} />
-      </button>
+      />
       <span class="visually-hidden" role="status">
         {copied.value ? t('action.copied') : ''}
       </span>

@@ -2,6 +2,8 @@
  * Line icons, 24 units square, scaled with the text. They are decoration: the text beside them has the
  * meaning.
  */
+import type { ComponentProps } from 'preact'
+
 const paths = {
   overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z',
   sessions:
@@ -80,3 +82,17 @@ export function Icon({ name, size = 20 }: { name: IconName; size?: number }) {
     </svg>
   )
 }
+
+interface IconButtonProps extends ComponentProps<'button'> {
+  icon: IconName
+  size?: number
+  /** Its name for screen readers, and its tooltip. */
+  label: string
+}
+
+/** A button that shows an icon alone. */
+export const IconButton = ({ icon, size = 20, label, ...button }: IconButtonProps) => (
+  <button type="button" class="button plain icon-only" aria-label={label} title={label} {...button}>
+    <Icon name={icon} size={size} />
+  </button>
+)

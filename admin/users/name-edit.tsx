@@ -7,7 +7,7 @@ import { errorText } from '../errors.ts'
 import { isolated, listed, t } from '../i18n.ts'
 import { nameOf, showName } from '../live.ts'
 import { may } from '../rights.ts'
-import { Icon } from '../ui/icon.tsx'
+import { Icon, IconButton } from '../ui/icon.tsx'
 import { set } from '../ui/set.ts'
 import { tellDoubt } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
@@ -57,7 +57,46 @@ export function NameEdit({ session, userId, children }: Props) {
   )
 }
 
-function NameForm({ session, userId, onClose }: { session: string; userId: string; onClose(): void }) {
+interface FormProps {
+  session: string
+  userId: string
+  onClose(): void
+}
+
+function NameForm({ onClose, ...user }: FormProps) {
+  const { before, field, problem, save } = useNaming(user, onClose)
+  return (
+    <form class="name-form" noValidate onSubmit={save}>
+      <input
+        ref={field}
+        class="input"
+        defaultValue={before}
+        maxLength={longest}
+        placeholder={t('name.label')}
+        aria-label={t('name.label')}
+        aria-invalid={problem !== ''}
+        autocomplete="off"
+        spellcheck={false}
+        enterkeyhint="done"
+        dir="auto"
+        onKeyDown={event => {
+          if (event.key !== 'Escape') return
+          event.stopPropagation()
+          onClose()
+        }}
+      />
+      <IconButton type="submit" icon="check" size={18} label={t('name.save')} />
+      <IconButton icon="close" size={18} label={t('action.cancel')} onClick={onClose} />
+      <p class="problem small" role="alert">
+        {problem}
+      </p>
+    </form>
+  )
+}
+
+/** What the field begins with, what `save` does with its text, and why that failed. */
+function useNaming({ session, userId }: Omit<FormProps, 'onClose'>, onClose: () => void) {
+  const field = useRef<HTMLInputElement>(null)
   const problem = useSignal('')
   const { work } = useWork(error => {
     const isInvalid = error instanceof ApiError && error.code === 'invalid_arguments'
@@ -65,11 +104,10 @@ function NameForm({ session, userId, onClose }: { session: string; userId: strin
     const at = document.activeElement
     if (at === document.body || field.current?.form?.contains(at)) field.current?.focus()
   })
-  const field = useRef<HTMLInputElement>(null)
   const before = nameOf(session, userId) ?? ''
   // A layout effect runs before the next key press.
   useLayoutEffect(() => field.current?.select(), [])
-  const save = async () => {
+  const give = async () => {
     const name = field.current?.value.trim() ?? ''
     if (name === before) return onClose()
     const given = await call('name_user', { session, user_id: userId, name })
@@ -81,48 +119,9 @@ function NameForm({ session, userId, onClose }: { session: string; userId: strin
     // The form may be closed already.
     if (field.current) onClose()
   }
-  return (
-    <form
-      class="name-form"
-      noValidate
-      onSubmit={event => {
-        event.preventDefault()
-        void work(save)
-      }}
-    >
-      <input
-        ref={field}
-        class="input"
-        defaultValue={before}
-        maxLength={longest}
-        placeholder={t('name.label')}
-        aria-label={t('name.label')}
-        aria-invalid={problem.value !== ''}
-        autocomplete="off"
-        spellcheck={false}
-        enterkeyhint="done"
-        dir="auto"
-        onKeyDown={event => {
-          if (event.key !== 'Escape') return
-          event.stopPropagation()
-          onClose()
-        }}
-      />
-      <button type="submit" class="button plain icon-only" aria-label={t('name.save')} title={t('name.save')}>
-        <Icon name="check" size={18} />
-      </button>
-      <button
-        type="button"
-        class="button plain icon-only"
-        aria-label={t('action.cancel')}
-        title={t('action.cancel')}
-        onClick={onClose}
-      >
-        <Icon name="close" size={18} />
-      </button>
-      <p class="problem small" role="alert">
-        {problem.value}
-      </p>
-    </form>
-  )
+  const save = (event: Event) => {
+    event.preventDefault()
+    void work(give)
+  }
+  return { before, field, problem: problem.value, save }
 }

@@ -5,10 +5,9 @@ import { useAnswer } from '../answers.ts'
 import { errorText } from '../errors.ts'
 import { number, t } from '../i18n.ts'
 import { dateOf, now } from '../times.ts'
-import { Ask } from '../ui/ask.tsx'
+import { Ask, Consequence } from '../ui/ask.tsx'
 import { Copyable } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Icon } from '../ui/icon.tsx'
 import { mainAction } from '../ui/list-page.tsx'
 import { tell } from '../ui/toasts.tsx'
 import { type AddedWebhook, type ReplayedWebhook, type WebhookEndpoint, webhooks } from './endpoints.ts'
@@ -42,10 +41,7 @@ export function RemoveWebhook({ endpoint: { id, url }, onClose }: QuestionProps)
         {url}
       </p>
       <ul class="consequences">
-        <li class="lost">
-          <Icon name="warn" />
-          {t('webhooks.remove_about')}
-        </li>
+        <Consequence kind="lost">{t('webhooks.remove_about')}</Consequence>
       </ul>
     </Ask>
   )
