@@ -36,29 +36,28 @@ export const mayApprove = (maker = ''): boolean => may('approve') && !isOwn(make
 export const isOwner = (): boolean => me.value !== undefined && !me.value.principal.includes(':')
 
 /** The rights that only the role of an owner contains. */
-export const ownRights: Readonly<Partial<Record<Right, TextKey>>> = {
-  login: 'access.right_login',
-  logout: 'access.right_logout',
-  rename: 'access.right_rename',
-  webhooks: 'access.right_webhooks',
-  approve: 'access.right_approve',
-  keys: 'access.right_keys',
-  invitations: 'access.right_invites',
-  topics: 'access.right_topics',
-  notify: 'access.right_notify',
-  audit: 'access.right_audit',
-  agents: 'access.right_agents',
-  forget: 'access.right_forget',
-  metrics: 'access.right_metrics',
-  backup: 'access.right_backup',
-  export: 'access.right_export',
-}
+export const ownRights = [
+  'login',
+  'logout',
+  'rename',
+  'webhooks',
+  'approve',
+  'keys',
+  'invitations',
+  'topics',
+  'notify',
+  'audit',
+  'agents',
+  'forget',
+  'metrics',
+  'backup',
+  'export',
+] as const satisfies readonly Right[]
 
-/** Returns the name of a right; those of agents and programs have none. */
-export function rightName(right: string): string {
-  const key = ownRights[right as Right]
-  return key ? t(key) : right
-}
+/** Every caller has the others. */
+type GivenRight = Exclude<Right, 'health' | 'me' | 'shared' | 'tools'>
+
+export const rightName = (right: string): string => t(`access.right_${right as GivenRight}`)
 
 const kinds: Readonly<Record<string, TextKey>> = {
   owner: 'caller.owner',

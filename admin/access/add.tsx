@@ -1,10 +1,9 @@
 /** The dialog that makes a key. The key is shown afterwards, once. */
 import { useSignal } from '@preact/signals'
-import { useId } from 'preact/hooks'
 import { errorText } from '../errors.ts'
 import { type TextKey, t } from '../i18n.ts'
 import { sessions } from '../live.ts'
-import { ownRights } from '../rights.ts'
+import { ownRights, rightName } from '../rights.ts'
 import { timeNow } from '../times.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
@@ -34,8 +33,6 @@ const lifetimes: readonly [days: number, text: TextKey][] = [
 
 export function AddKey({ onClose, onAdded }: AddProps) {
   const problem = useSignal<{ title: string; hint: string } | undefined>(undefined)
-  const id = useId()
-  const isFirst = keys.value?.length === 0
   return (
     <Ask
       title={t('access.add')}
@@ -51,28 +48,17 @@ export function AddKey({ onClose, onAdded }: AddProps) {
         else onAdded(await keyCalls.add(typed))
       }}
     >
-      {isFirst && (
+      {keys.value?.length === 0 && (
         <p class="notice warn small">
           <Icon name="warn" size={16} />
           <span>{t('access.first_about')}</span>
         </p>
       )}
-      <div class="field">
-        <label for={`${id}-name`}>{t('access.name')}</label>
-        <input
-          class="input"
-          id={`${id}-name`}
-          name="name"
-          maxLength={64}
-          placeholder={t('access.name_example')}
-          autocomplete="off"
-          aria-invalid={problem.value !== undefined}
-          aria-describedby={`${id}-about ${id}-problem`}
-        />
-      </div>
-      <p class="soft small" id={`${id}-about`}>
-        {t('access.people_about')}
-      </p>
+      <Field
+        label={t('access.name')}
+        about={t('access.people_about')}
+        input={{ name: 'name', maxLength: 64, placeholder: t('access.name_example') }}
+      />
       <ScopeFields />
       <RoleFields />
       <Choice label={t('access.expires')} name="days">
@@ -83,7 +69,7 @@ export function AddKey({ onClose, onAdded }: AddProps) {
         ))}
       </Choice>
       <LimitFields />
-      <div id={`${id}-problem`} role="alert">
+      <div role="alert">
         {problem.value && (
           <p class="problem">
             {problem.value.title} <span class="foreign">{problem.value.hint}</span>
@@ -99,7 +85,7 @@ function RoleFields() {
   const role = useSignal('read')
   // A key that asks for approval, or needs none, cannot approve.
   const sends = /^(draft|reply|operate)$/.test(role.value)
-  const further = Object.entries(ownRights).filter(([right]) => right !== 'approve' || !sends)
+  const further = ownRights.filter(right => right !== 'approve' || !sends)
   return (
     <>
       <fieldset class="field choice tall">
@@ -117,10 +103,10 @@ function RoleFields() {
           <fieldset class="field choice">
             <legend class="visually-hidden">{t('access.rights')}</legend>
             <div>
-              {further.map(([right, text]) => (
+              {further.map(right => (
                 <label key={right}>
                   <input type="checkbox" name="rights" value={right} />
-                  <span>{t(text)}</span>
+                  <span>{rightName(right)}</span>
                 </label>
               ))}
             </div>

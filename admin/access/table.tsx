@@ -4,7 +4,7 @@ import { withParams } from '../place.ts'
 import { ago, relative } from '../times.ts'
 import { Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
-import { RowLink, rove } from '../ui/rows.tsx'
+import { RowLink, Table } from '../ui/rows.tsx'
 import type { Asked } from './ask.tsx'
 import type { Key } from './keys.ts'
 import { wordText } from './words.ts'
@@ -14,29 +14,21 @@ interface TableProps {
   onAsk(question: Asked): void
 }
 
+const columns = [
+  ['access.name'],
+  ['access.may', 'wide'],
+  ['access.last_used'],
+  ['access.expires', 'wide'],
+] as const
+
 export const KeyTable = ({ all, onAsk }: TableProps) => (
-  <table class="rows" onKeyDown={rove}>
-    <thead>
-      <tr>
-        <th scope="col">{t('access.name')}</th>
-        <th scope="col" class="wide">
-          {t('access.may')}
-        </th>
-        <th scope="col">{t('access.last_used')}</th>
-        <th scope="col" class="wide">
-          {t('access.expires')}
-        </th>
-        <th scope="col">
-          <span class="visually-hidden">{t('sessions.actions')}</span>
-        </th>
-      </tr>
-    </thead>
+  <Table columns={columns}>
     <tbody>
       {all.map(item => (
         <Row key={item.id} item={item} onAsk={onAsk} />
       ))}
     </tbody>
-  </table>
+  </Table>
 )
 
 function Row({ item, onAsk }: { item: Key; onAsk(question: Asked): void }) {

@@ -3,6 +3,7 @@ import { type Signal, useSignal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { askOutboxAgain } from '../answers.ts'
 import { call, type Message, type OutboxEntry } from '../api.ts'
+import { Lightbox } from '../conversations/lightbox.tsx'
 import { isolated, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
 import { set } from '../ui/set.ts'
@@ -56,29 +57,15 @@ export function Draft({ entry, next, onDecided }: DraftProps) {
     edited.value = text
     focusOn(text === undefined ? '.edit' : 'textarea')
   }
-  const onKeyDown = (event: KeyboardEvent) => {
-    const { key, repeat, target, currentTarget } = event
-    if (target instanceof HTMLTextAreaElement) return onWriting(event)
-    const isStep = key === 'Enter' && target === currentTarget
-    // The same press must not go on to the button that it focuses, nor one that is held down to the next draft.
-    if (isStep || (key === 'Enter' && repeat)) event.preventDefault()
-    if (isStep && !repeat) focusOn('.yes')
-  }
-  const onWriting = (event: KeyboardEvent) => {
-    const isSame = edited.value === textOf(entry)
-    if (isSendKey(event)) {
-      event.preventDefault()
-      // A second Enter on "Edit" changes nothing, so it sends nothing.
-      if (!isSame) send()
-    } else if (event.key === 'Escape') {
-      // What was typed goes only by the button.
-      if (isSame) edit(undefined)
-      else focusOn('.undo')
-    }
-  }
   const label = t('overview.asked_what', { name: isolated(nameOf(session, to_user) ?? to_user) })
   return (
-    <article class="draft" ref={article} tabIndex={-1} aria-label={label} onKeyDown={onKeyDown}>
+    <article
+      class="draft"
+      ref={article}
+      tabIndex={-1}
+      aria-label={label}
+      onKeyDown={keysOf({ entry, edited, send, edit, focusOn })}
+    >
       <To entry={entry} />
       {messages ? (
         <Talk entry={entry} messages={messages} edited={edited} label={label} />
@@ -96,8 +83,41 @@ export function Draft({ entry, next, onDecided }: DraftProps) {
         onUndo={() => edit(undefined)}
         onCancel={cancel}
       />
+      <Lightbox />
     </article>
   )
+}
+
+interface KeysProps {
+  entry: OutboxEntry
+  edited: Signal<string | undefined>
+  send(): void
+  edit(text: string | undefined): void
+  focusOn(selector: string): void
+}
+
+/** Enter goes to the button, and sends a changed text. Escape ends the writing, and loses nothing. */
+function keysOf({ entry, edited, send, edit, focusOn }: KeysProps) {
+  const onWriting = (event: KeyboardEvent) => {
+    const isSame = edited.value === textOf(entry)
+    if (isSendKey(event)) {
+      event.preventDefault()
+      // A second Enter on "Edit" changes nothing, so it sends nothing.
+      if (!isSame) send()
+    } else if (event.key === 'Escape') {
+      // What was typed goes only by the button.
+      if (isSame) edit(undefined)
+      else focusOn('.undo')
+    }
+  }
+  return (event: KeyboardEvent) => {
+    const { key, repeat, target, currentTarget } = event
+    if (target instanceof HTMLTextAreaElement) return onWriting(event)
+    const isStep = key === 'Enter' && target === currentTarget
+    // The same press must not go on to the button that it focuses, nor one that is held down to the next draft.
+    if (isStep || (key === 'Enter' && repeat)) event.preventDefault()
+    if (isStep && !repeat) focusOn('.yes')
+  }
 }
 
 interface TalkProps {
@@ -110,10 +130,16 @@ interface TalkProps {
 /** The conversation, which ends with the draft. */
 function Talk({ entry, messages, edited, label }: TalkProps) {
   const content = useRef<HTMLDivElement>(null)
+  // The draft stays in view while the head above it and its own files get their sizes.
   useLayoutEffect(() => {
-    const { offsetHeight, parentElement } = content.current!
-    const fits = offsetHeight < parentElement!.clientHeight
-    content.current!.scrollIntoView({ block: fits ? 'end' : 'start' })
+    const draft = content.current!
+    const talk = draft.parentElement!
+    const show = () =>
+      draft.scrollIntoView({ block: draft.offsetHeight < talk.clientHeight ? 'end' : 'start' })
+    show()
+    const observer = new ResizeObserver(show)
+    observer.observe(talk)
+    return () => observer.disconnect()
   }, [edited.value === undefined])
   return (
     <section

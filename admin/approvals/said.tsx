@@ -1,13 +1,11 @@
 /** The end of a conversation, quoted, and the content of a send below it. */
-import { useSignal } from '@preact/signals'
-import { useEffect } from 'preact/hooks'
-import { type Message, mediaUrl, type OutboxEntry, waitingFileUrl } from '../api.ts'
-import { holdBlob } from '../conversations/blobs.ts'
+import type { Message, OutboxEntry } from '../api.ts'
 import { Delivery } from '../conversations/delivery.tsx'
-import { fileName, itemWords, preview } from '../conversations/message-summary.ts'
+import { Media } from '../conversations/item.tsx'
+import { preview } from '../conversations/message-summary.ts'
+import { type MediaProps, mediaOf } from '../conversations/use-blob.ts'
 import { t } from '../i18n.ts'
 import { clock, day, now, sameDay } from '../times.ts'
-import { Icon } from '../ui/icon.tsx'
 import { Time } from '../ui/marks.tsx'
 import { textOf } from './drafts.ts'
 
@@ -35,49 +33,17 @@ export const Said = ({
   </ol>
 )
 
-function Picture({ row, index, url, alt }: { row: number; index: number; url: string; alt: string }) {
-  const src = useSignal<string | undefined>(undefined)
-  useEffect(() => {
-    const { promise, release } = holdBlob(row, index, url)
-    promise.then(blob => {
-      src.value = blob.url
-    }, ignore)
-    return release
-  }, [url])
-  return <img src={src.value} alt={alt} />
-}
-
-/** The text beside a picture says what it is. */
-const ignore = () => {}
-
 function Items({ message }: { message: Message }) {
-  let media = 0
   if (message.items.length === 0) return <p class="foreign">{preview(message)}</p>
-  return message.items.map((item, nth) => {
-    if (item.kind === 'TEXT')
-      return (
-        <p key={nth} class="foreign" dir="auto">
-          {item.text}
-        </p>
-      )
-    const index = item.has_media ? media++ : media
-    if (item.kind === 'IMAGE' && item.has_media)
-      return (
-        <Picture
-          key={nth}
-          row={message.id}
-          index={index}
-          url={mediaUrl(message, index)}
-          alt={itemWords(item)}
-        />
-      )
-    return (
-      <p key={nth} class="foreign">
-        {itemWords(item)}
-        {item.transcript ? `: ${item.transcript}` : ''}
+  return mediaOf(message).map((one, nth) =>
+    one.item.kind === 'TEXT' ? (
+      <p key={nth} class="foreign" dir="auto">
+        {one.item.text}
       </p>
-    )
-  })
+    ) : (
+      <Media key={nth} {...one} />
+    ),
+  )
 }
 
 /** All that is sent. A person must see all that they approve. */
@@ -95,17 +61,34 @@ export const Content = ({
       </p>
     )}
     {entry.parts.map(
-      ({ id, kind, file_name, source }) =>
-        kind !== 'text' && (
-          <p key={id} class="asked-file">
-            {kind === 'image' && <Picture row={id} index={0} url={waitingFileUrl(id)} alt="" />}
-            <Icon name={kind === 'image' ? 'image' : 'file'} size={16} />
-            <a class="link" href={waitingFileUrl(id)} download>
-              <bdi>{fileName(file_name ?? '')}</bdi>
-            </a>
-            <bdi class="soft small">{source}</bdi>
-          </p>
+      part =>
+        part.kind !== 'text' && (
+          <div key={part.id} class="asked-file">
+            <Media {...fileOf(entry, part)} />
+            <bdi class="soft small">{part.source}</bdi>
+          </div>
         ),
     )}
   </>
 )
+
+/** A file that waits at the service, as the message that it is in the history. */
+function fileOf(entry: OutboxEntry, { id, kind, file_name, size }: OutboxEntry['parts'][number]): MediaProps {
+  const msg_type = kind.toUpperCase() as Message['msg_type']
+  const item = { kind: msg_type, has_media: false, file_name, size }
+  const message: Message = {
+    id,
+    message_id: '',
+    session: entry.session,
+    bot_id: '',
+    direction: 'sent',
+    status: 'queued',
+    from_user: '',
+    to_user: entry.to_user,
+    msg_type,
+    text: '',
+    timestamp: entry.created_at,
+    items: [item],
+  }
+  return { message, item, index: 0 }
+}

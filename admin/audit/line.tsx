@@ -6,7 +6,7 @@ import { Link } from '../ui/link.tsx'
 import { Fact, State, Time } from '../ui/marks.tsx'
 import { Row, RowLink } from '../ui/rows.tsx'
 import { Sheet } from '../ui/sheet.tsx'
-import { type Line, lookOf, reasonOf, sentenceOf, subjectOf, whoOf } from './deeds.ts'
+import { type Line, lookOf, reasonOf, type Subject, sentenceOf, subjectOf, whoOf } from './deeds.ts'
 
 export function AuditRow({ line }: { line: Line }) {
   const { id, at, count } = line
@@ -47,42 +47,15 @@ function Sentence({ line, href }: { line: Line; href: string }) {
 }
 
 export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) {
-  const { at, principal, operation, subject, outcome, address, count, request_id } = line
-  const { changed, draft_by = '', draft_by_name, messages } = line
+  const { changed, draft_by = '', draft_by_name } = line
   const about = subjectOf(line)
-  const facts = [
-    [t('audit.who'), principal],
-    [t('audit.what'), operation],
-    [t('audit.subject'), subject],
-    [t('audit.outcome'), outcome],
-    [t('audit.address'), address],
-  ] as const
   return (
     <Sheet
       title={sentenceOf(line, about)
         .map(({ text, part }) => (part ? isolated(text) : text))
         .join('')}
       onClose={onClose}
-      footer={
-        <>
-          {messages !== undefined && (
-            // The parts of one send have one decision.
-            <Link class="button" href={`/audit?message=${messages[0]}`}>
-              {t('audit.life')}
-            </Link>
-          )}
-          {about.user !== undefined && (
-            <Link class="button" href={`/audit?${new URLSearchParams({ user: about.user })}`}>
-              {t('audit.all_of_person')}
-            </Link>
-          )}
-          {about.isChat && (
-            <Link class="button" href={about.href ?? ''}>
-              {t('audit.open_chat')}
-            </Link>
-          )}
-        </>
-      }
+      footer={<Ways line={line} about={about} />}
     >
       <div>
         <State {...lookOf(line)} />
@@ -95,31 +68,69 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
           </p>
         )}
       </div>
-      <dl>
-        <Fact label={t('audit.when')}>
-          <Time at={at}>{whole(at)}</Time>
-        </Fact>
-        {facts.map(
-          ([label, text]) =>
-            text !== undefined && (
-              <Fact key={label} label={label}>
-                <code class="foreign" dir="ltr">
-                  {text}
-                </code>
-              </Fact>
-            ),
-        )}
-        {request_id !== undefined && (
-          <Fact label={t('audit.request')}>
-            <Link href={`/audit?${new URLSearchParams({ request: request_id })}`}>
-              <code class="foreign" dir="ltr">
-                {request_id}
-              </code>
-            </Link>
-          </Fact>
-        )}
-        {count !== undefined && <Fact label={t('audit.calls')}>{t('audit.times', { count })}</Fact>}
-      </dl>
+      <Facts line={line} />
     </Sheet>
   )
 }
+
+/** Links to the life of its message, to all about its contact, and to the chat. */
+const Ways = ({ line: { messages }, about }: { line: Line; about: Subject }) => (
+  <>
+    {messages !== undefined && (
+      // The parts of one send have one decision.
+      <Link class="button" href={`/audit?message=${messages[0]}`}>
+        {t('audit.life')}
+      </Link>
+    )}
+    {about.user !== undefined && (
+      <Link class="button" href={`/audit?${new URLSearchParams({ user: about.user })}`}>
+        {t('audit.all_of_person')}
+      </Link>
+    )}
+    {about.isChat && (
+      <Link class="button" href={about.href ?? ''}>
+        {t('audit.open_chat')}
+      </Link>
+    )}
+  </>
+)
+
+function Facts({ line }: { line: Line }) {
+  const { at, principal, operation, subject, outcome, address, count, request_id } = line
+  const facts = [
+    [t('audit.who'), principal],
+    [t('audit.what'), operation],
+    [t('audit.subject'), subject],
+    [t('audit.outcome'), outcome],
+    [t('audit.address'), address],
+  ] as const
+  return (
+    <dl>
+      <Fact label={t('audit.when')}>
+        <Time at={at}>{whole(at)}</Time>
+      </Fact>
+      {facts.map(
+        ([label, text]) =>
+          text !== undefined && (
+            <Fact key={label} label={label}>
+              <Code text={text} />
+            </Fact>
+          ),
+      )}
+      {request_id !== undefined && (
+        <Fact label={t('audit.request')}>
+          <Link href={`/audit?${new URLSearchParams({ request: request_id })}`}>
+            <Code text={request_id} />
+          </Link>
+        </Fact>
+      )}
+      {count !== undefined && <Fact label={t('audit.calls')}>{t('audit.times', { count })}</Fact>}
+    </dl>
+  )
+}
+
+const Code = ({ text }: { text: string }) => (
+  <code class="foreign" dir="ltr">
+    {text}
+  </code>
+)

@@ -23,11 +23,11 @@ import {
   RemedyButton,
   remedyFor,
 } from './delivery.tsx'
-import { Picture, Plain, Video } from './media.tsx'
+import { Media } from './item.tsx'
 import { type Bars, MessageBar } from './message-bar.tsx'
 import { itemWords } from './message-summary.ts'
 import { cutAt, Rich } from './text.tsx'
-import { Voice } from './voice.tsx'
+import { mediaOf } from './use-blob.ts'
 
 interface BubbleProps {
   message: Message
@@ -101,16 +101,11 @@ export const Bubble = memo(function Bubble(props: BubbleProps) {
 function Content({ message, needle, unfolded }: BubbleProps) {
   const { id, items } = message
   if (items.length === 0) return <Unknown />
-  let media = 0
-  return items.map((item, nth) => {
-    if (item.kind === 'TEXT')
-      return <Text key={nth} text={item.text ?? ''} row={id} nth={nth} needle={needle} unfolded={unfolded} />
-    if (item.kind === 'UNKNOWN') return <Unknown key={nth} />
-    const props = { message, item, index: item.has_media ? media++ : media }
-    if (item.kind === 'IMAGE') return <Picture key={nth} {...props} />
-    if (item.kind === 'VIDEO') return <Video key={nth} {...props} />
-    if (item.kind === 'VOICE') return <Voice key={nth} {...props} />
-    return <Plain key={nth} {...props} />
+  return mediaOf(message).map((one, nth) => {
+    const { kind, text = '' } = one.item
+    if (kind === 'TEXT')
+      return <Text key={nth} text={text} row={id} nth={nth} needle={needle} unfolded={unfolded} />
+    return kind === 'UNKNOWN' ? <Unknown key={nth} /> : <Media key={nth} {...one} />
   })
 }
 

@@ -1,14 +1,11 @@
 /** The filters of the search, as chips in one line: account, person, kind, days. */
-import { useSignal } from '@preact/signals'
-import type { ComponentChildren } from 'preact'
-import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
 import type { Filter } from '../place.ts'
 import { dateOf, day, dayFrom, now } from '../times.ts'
-import { Chip, ChipButton } from '../ui/chips.tsx'
+import { Chip, ChipWithPanel } from '../ui/chips.tsx'
 import { Field } from '../ui/field.tsx'
-import { Pick } from '../ui/pick.tsx'
+import { PickChip } from '../ui/pick.tsx'
 
 const kinds: readonly [string, TextKey][] = [
   ['TEXT', 'search.kind_text'],
@@ -50,24 +47,13 @@ export function Filters({ filter, onChange }: FiltersProps) {
           onChange={value => set({ account: value })}
         />
       )}
-      <ChipWithPanel
+      <PickChip
         label={t('search.person')}
-        value={people.get(person) ?? ''}
-        onClear={() => set({ person: '' })}
-      >
-        {close => (
-          <Pick
-            label={t('search.person')}
-            options={people}
-            value={person}
-            any={t('search.person_any')}
-            onChange={value => {
-              set({ person: value })
-              close()
-            }}
-          />
-        )}
-      </ChipWithPanel>
+        options={people}
+        value={person}
+        any={t('search.person_any')}
+        onChange={value => set({ person: value })}
+      />
       <Chip
         short
         label={t('search.kind')}
@@ -87,72 +73,21 @@ export function Filters({ filter, onChange }: FiltersProps) {
   )
 }
 
-interface ChipWithPanelProps {
-  label: string
-  value: string
-  onClear(): void
-  children(close: () => void): ComponentChildren
+/** The spans to choose from, in days back; 0 is today. Weeks begin on Monday. */
+function spansNow(): readonly { text: TextKey; since: string; until: string }[] {
+  const daysAgo = (days: number) => dateOf(dayFrom(dateOf(now.value), -days))
+  const sunday = new Date(now.value).getDay() || 7
+  return [
+    { text: 'search.today', since: daysAgo(0), until: '' },
+    { text: 'search.week', since: daysAgo(6), until: '' },
+    { text: 'search.last_week', since: daysAgo(sunday + 6), until: daysAgo(sunday) },
+    { text: 'search.month', since: daysAgo(29), until: '' },
+  ]
 }
-
-/** A chip whose choices need more than a list. They are in a panel below the chips, until the focus leaves it. */
-function ChipWithPanel({ label, value, onClear, children }: ChipWithPanelProps) {
-  const id = useId()
-  const open = useSignal(false)
-  const chip = useRef<HTMLButtonElement>(null)
-  const panel = useRef<HTMLFieldSetElement>(null)
-  useLayoutEffect(() => {
-    panel.current?.querySelector<HTMLElement>('input, button')?.focus()
-  }, [open.value])
-  const close = () => {
-    open.value = false
-    chip.current?.focus()
-  }
-  return (
-    <>
-      <ChipButton
-        inner={chip}
-        label={label}
-        value={value}
-        isOpen={open.value}
-        panel={id}
-        onOpen={() => {
-          if (open.value) close()
-          else open.value = true
-        }}
-        onClear={onClear}
-      />
-      {open.value && (
-        <fieldset
-          id={id}
-          ref={panel}
-          class="chip-panel"
-          aria-label={label}
-          tabIndex={-1}
-          onKeyDown={event => {
-            if (event.key === 'Escape') close()
-          }}
-          onFocusOut={event => {
-            if (!event.currentTarget.contains(event.relatedTarget as Node | null)) open.value = false
-          }}
-        >
-          {children(close)}
-        </fieldset>
-      )}
-    </>
-  )
-}
-
-/** Days back to choose from; 0 is today. */
-const spans: readonly [days: number, text: TextKey][] = [
-  [0, 'search.today'],
-  [6, 'search.week'],
-  [29, 'search.month'],
-]
-const daysAgo = (days: number) => dateOf(dayFrom(dateOf(now.value), -days))
 
 function nameOfDays({ since = '', until = '' }: Filter): string {
-  const span = until === '' ? spans.find(([days]) => daysAgo(days) === since) : undefined
-  if (span) return t(span[1])
+  const span = spansNow().find(one => one.since === since && one.until === until)
+  if (span) return t(span.text)
   const [from, to] = [since, until].map(one => one && day(dayFrom(one)))
   if (from && to) return from === to ? from : `${from} – ${to}`
   return from ? t('search.since_day', { day: from }) : to ? t('search.until_day', { day: to }) : ''
@@ -164,14 +99,14 @@ function Days({ filter, onChange, onChosen }: FiltersProps & { onChosen(): void 
   return (
     <>
       <div class="spans">
-        {spans.map(([days, text]) => (
+        {spansNow().map(({ text, ...span }) => (
           <button
-            key={days}
+            key={text}
             type="button"
             class="button"
-            aria-pressed={until === '' && since === daysAgo(days)}
+            aria-pressed={since === span.since && until === span.until}
             onClick={() => {
-              onChange({ since: daysAgo(days), until: '' })
+              onChange(span)
               onChosen()
             }}
           >

@@ -147,6 +147,7 @@ function Months({ messages, kind, place }: MonthsProps) {
             >
               <span class="visually-hidden">{t('gallery.show')}: </span>
               <ShortTime at={one.message.timestamp} />
+              {isGrid && one.item.size !== undefined && ` · ${bytes(one.item.size)}`}
             </Link>
           </li>
         ))}
@@ -191,7 +192,6 @@ function VideoTile(props: MediaProps) {
       <span class="disc">
         <Icon name="play" size={28} />
       </span>
-      {props.item.size !== undefined && <span class="tag">{bytes(props.item.size)}</span>}
     </button>
   )
 }

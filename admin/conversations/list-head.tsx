@@ -30,6 +30,13 @@ export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProp
   useLayoutEffect(() => {
     wished.value = undefined
   }, [isNarrowed])
+  /** A search is in all conversations. Each tab leads out of it. */
+  const searched: Place = {
+    ...place,
+    show: 'all',
+    q: '',
+    filter: filter.account ? { account: filter.account } : {},
+  }
   const filtering = wished.value ?? isNarrowed
   // This drops the account from the path, so that another one can be chosen.
   const narrow = (wanted: Filter) =>
@@ -48,7 +55,7 @@ export function ListHead({ place, typed, found, onArrow, onEnter }: ListHeadProp
         />
         {filtering && <Filters filter={filter} onChange={narrow} />}
       </search>
-      {!isNarrowed && <ListTabs place={place} />}
+      <ListTabs place={isNarrowed ? searched : place} />
       {!filtering && (
         <ul class="list-chips" aria-label={t('search.account')}>
           <Accounts place={place} />

@@ -21,7 +21,7 @@ import { tabs } from './list-tabs.tsx'
 import { keyOfSearch, Search } from './search.ts'
 import { useVirtual, type VirtualList } from './virtual.ts'
 
-const heights = { head: 40, conversation: 68, hit: 84, more: 56 } as const
+const heights = { head: 40, conversation: 68, hit: 60, more: 56 } as const
 
 export function List({ place }: { place: Place }) {
   const { filter } = place

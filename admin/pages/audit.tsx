@@ -12,6 +12,7 @@ import { callerName, may } from '../rights.ts'
 import { timeNow } from '../times.ts'
 import { Chip } from '../ui/chips.tsx'
 import { ListPage, Nothing, NothingFound, useLoading } from '../ui/list-page.tsx'
+import { PickChip } from '../ui/pick.tsx'
 import { Rows } from '../ui/rows.tsx'
 import { useWork } from '../ui/work.ts'
 import { loadEndpoints } from '../webhooks/endpoints.ts'
@@ -123,7 +124,13 @@ function Chips({
   return (
     <>
       {chip('who', who, 'audit.who', callersOf(lines))}
-      {chip('what', what, 'audit.what', deedOptions())}
+      <PickChip
+        label={t('audit.what')}
+        any={t('audit.any')}
+        value={what}
+        options={new Map(deedOptions())}
+        onChange={next => setParams({ what: next })}
+      />
       {chip('outcome', outcome, 'audit.outcome', named(outcomes))}
       {chip('hours', hours, 'audit.when', named(spans))}
       {chip(

@@ -50,57 +50,13 @@ export function Sessions() {
   const forget = () => {
     if (asked.peek() === question) asked.value = undefined
   }
-  const none = all?.length === 0
-  const showsInvitations = useParam('show') === 'invitations' && may('invitations')
   const account = useAccount(more === '' ? chosen : undefined)
+  const isMissing = all && all.length > 0 && chosen !== undefined && more === '' && !account
   return (
     <div class="page sessions">
-      <PageHead
-        title={t('nav.sessions')}
-        action={
-          all && (
-            <span class="page-actions">
-              {may('invitations') && (
-                <button class="button" type="button" onClick={set(inviting, true)}>
-                  {t('invite.invite')}
-                </button>
-              )}
-              {!none && may('login') && (
-                <Link class="button primary" href="/sessions/add">
-                  <Icon name="add" />
-                  {t('sessions.add')}
-                </Link>
-              )}
-            </span>
-          )
-        }
-      />
-      {!all && <LoadingRows />}
-      {all && (none || showsInvitations) && (
-        <section class="account-list">
-          <div class="list-filters">
-            <AccountTabs all={all} />
-          </div>
-          {showsInvitations ? (
-            <InvitationList />
-          ) : conversations.value?.length ? (
-            <LoggedOut conversations={conversations.value} />
-          ) : (
-            <Empty />
-          )}
-        </section>
-      )}
-      {all && !none && chosen !== undefined && more === '' && !account && (
-        <p class="notice warn" role="status">
-          <Icon name="warn" />
-          <span>
-            {t('sessions.missing', { name: isolated(chosen) })}
-            {gap()}
-            <Link href="/sessions">{t('sessions.show_all')}</Link>
-          </span>
-        </p>
-      )}
-      {all && !none && !showsInvitations && <AccountTable all={all} onAsk={ask} />}
+      <PageHead title={t('nav.sessions')} action={all && <Ways all={all} onInvite={set(inviting, true)} />} />
+      {isMissing && <Missing name={chosen} />}
+      {all ? <Shown all={all} onAsk={ask} /> : <LoadingRows />}
       {account && <AccountSheet session={account} onAsk={ask} onClose={close} />}
       {all && adding && may('login') && <Add onClose={close} />}
       {all && chosen !== undefined && more === 'login' && may('login') && (
@@ -112,6 +68,58 @@ export function Sessions() {
     </div>
   )
 }
+
+interface AllProps {
+  all: readonly SessionWithUsers[]
+}
+
+/** The ways to more accounts. */
+const Ways = ({ all, onInvite }: AllProps & { onInvite(): void }) => (
+  <span class="page-actions">
+    {may('invitations') && (
+      <button class="button" type="button" onClick={onInvite}>
+        {t('invite.invite')}
+      </button>
+    )}
+    {all.length > 0 && may('login') && (
+      <Link class="button primary" href="/sessions/add">
+        <Icon name="add" />
+        {t('sessions.add')}
+      </Link>
+    )}
+  </span>
+)
+
+/** The accounts, the invitations, or what there is without an account. */
+function Shown({ all, onAsk }: AllProps & { onAsk: Ask }) {
+  const showsInvitations = useParam('show') === 'invitations' && may('invitations')
+  if (all.length > 0 && !showsInvitations) return <AccountTable all={all} onAsk={onAsk} />
+  return (
+    <section class="account-list">
+      <div class="list-filters">
+        <AccountTabs all={all} />
+      </div>
+      {showsInvitations ? (
+        <InvitationList />
+      ) : conversations.value?.length ? (
+        <LoggedOut conversations={conversations.value} />
+      ) : (
+        <Empty />
+      )}
+    </section>
+  )
+}
+
+const Missing = ({ name }: { name: string }) => (
+  <p class="notice warn" role="status">
+    <Icon name="warn" />
+    <span>
+      {t('sessions.missing', { name: isolated(name) })}
+      {gap()}
+      <Link href="/sessions">{t('sessions.show_all')}</Link>
+    </span>
+  </p>
+)
 
 /** Returns the account of a name in the URL. If it gets another name, here or elsewhere, the URL follows. */
 function useAccount(name = ''): SessionWithUsers | undefined {

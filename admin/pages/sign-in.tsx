@@ -1,5 +1,6 @@
 /** The page to sign in with the token, if the panel requires a sign-in. */
 import { useSignal } from '@preact/signals'
+import type { RefObject } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { signIn } from '../api.ts'
 import { errorText } from '../errors.ts'
@@ -8,7 +9,8 @@ import { chooseLanguage, language, languages, t } from '../i18n.ts'
 import { refresh } from '../live.ts'
 import { base } from '../service-urls.ts'
 import { Copyable } from '../ui/copy.tsx'
-import { Icon } from '../ui/icon.tsx'
+import { Icon, IconButton } from '../ui/icon.tsx'
+import { set } from '../ui/set.ts'
 import { useWork } from '../ui/work.ts'
 
 /** Whether the person came by a printed link that was already used. */
@@ -16,12 +18,11 @@ const linkWasUsed = () => new URLSearchParams(location.search).get('link') === '
 
 export function SignIn() {
   const problem = useSignal('')
+  const field = useRef<HTMLInputElement>(null)
   const { busy, work } = useWork(error => {
     problem.value = errorText(error).title
     field.current?.select()
   })
-  const isVisible = useSignal(false)
-  const field = useRef<HTMLInputElement>(null)
   useEffect(() => field.current?.focus(), [])
   useEffect(() => {
     document.title = `${t('signin.title')} · svc`
@@ -56,43 +57,7 @@ export function SignIn() {
             {t('signin.link_used')}
           </p>
         )}
-        <div class="field">
-          <label for="token">{t('signin.token')}</label>
-          {/* Password managers need a user name to save a password. */}
-          <input type="text" name="username" autocomplete="username" value="svc" readOnly hidden />
-          <div class="token">
-            <input
-              class="input mono"
-              id="token"
-              name="token"
-              ref={field}
-              // The types allow no field whose type changes.
-              type={(isVisible.value ? 'text' : 'password') as 'password'}
-              autocomplete="current-password"
-              autocapitalize="none"
-              spellcheck={false}
-              aria-describedby="token-where token-problem"
-              aria-invalid={problem.value !== ''}
-            />
-            <button
-              class="button plain icon-only"
-              type="button"
-              aria-label={t(isVisible.value ? 'signin.hide' : 'signin.show')}
-              aria-pressed={isVisible.value}
-              onClick={() => {
-                isVisible.value = !isVisible.value
-              }}
-            >
-              <Icon name={isVisible.value ? 'eye_off' : 'eye'} />
-            </button>
-          </div>
-          <p class="problem" id="token-problem" role="alert">
-            {problem.value}
-          </p>
-          <p class="soft small" id="token-where">
-            {t('signin.where')}
-          </p>
-        </div>
+        <TokenField field={field} problem={problem.value} />
         <button class="button primary" type="submit" aria-disabled={busy.value}>
           {t(busy.value ? 'signin.busy' : 'signin.go')}
         </button>
@@ -101,21 +66,64 @@ export function SignIn() {
           <Copyable text="svc panel link" what={t('overview.command')} />
         </div>
       </form>
-      <ul class="languages">
-        {languages.value.map(({ code, name }) => (
-          <li key={code}>
-            <button
-              class="button plain"
-              type="button"
-              lang={code}
-              aria-pressed={code === language.value}
-              onClick={() => void chooseLanguage(code)}
-            >
-              {name}
-            </button>
-          </li>
-        ))}
-      </ul>
+      <Languages />
     </main>
   )
 }
+
+/** The field for the token or a key, which can be shown. */
+function TokenField({ field, problem }: { field: RefObject<HTMLInputElement>; problem: string }) {
+  const isVisible = useSignal(false)
+  return (
+    <div class="field">
+      <label for="token">{t('signin.token')}</label>
+      {/* Password managers need a user name to save a password. */}
+      <input type="text" name="username" autocomplete="username" value="svc" readOnly hidden />
+      <div class="token">
+        <input
+          class="input mono"
+          id="token"
+          name="token"
+          ref={field}
+          // The types allow no field whose type changes.
+          type={(isVisible.value ? 'text' : 'password') as 'password'}
+          autocomplete="current-password"
+          autocapitalize="none"
+          spellcheck={false}
+          aria-describedby="token-where token-problem"
+          aria-invalid={problem !== ''}
+        />
+        <IconButton
+          icon={isVisible.value ? 'eye_off' : 'eye'}
+          label={t(isVisible.value ? 'signin.hide' : 'signin.show')}
+          aria-pressed={isVisible.value}
+          onClick={set(isVisible, !isVisible.value)}
+        />
+      </div>
+      <p class="problem" id="token-problem" role="alert">
+        {problem}
+      </p>
+      <p class="soft small" id="token-where">
+        {t('signin.where')}
+      </p>
+    </div>
+  )
+}
+
+const Languages = () => (
+  <ul class="languages">
+    {languages.value.map(({ code, name }) => (
+      <li key={code}>
+        <button
+          class="button plain"
+          type="button"
+          lang={code}
+          aria-pressed={code === language.value}
+          onClick={() => void chooseLanguage(code)}
+        >
+          {name}
+        </button>
+      </li>
+    ))}
+  </ul>
+)

@@ -15,7 +15,7 @@ import { Icon } from '../ui/icon.tsx'
 import { Failure, LoadingRows, Nothing, useLoading } from '../ui/list-page.tsx'
 import { type Look, State, Time } from '../ui/marks.tsx'
 import { Menu } from '../ui/menu.tsx'
-import { RowLink, rove } from '../ui/rows.tsx'
+import { RowLink, Table } from '../ui/rows.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { type AddedInvitation, type Invitation, invitations, loadInvitations } from './invitations.ts'
 import { NameField, type NameProblem, nameProblem } from './name-field.tsx'
@@ -28,6 +28,14 @@ const looks: Readonly<Record<Invitation['status'], Look>> = {
 }
 
 const rank = ({ status }: Invitation): number => Number(status !== 'active')
+
+const columns = [
+  ['sessions.name'],
+  ['invite.agent', 'wide'],
+  ['invite.joined', 'number'],
+  ['invite.ends', 'wide'],
+  ['access.status', 'wide'],
+] as const
 
 export function InvitationList() {
   const { failure, again } = useLoading(loadInvitations)
@@ -45,33 +53,13 @@ export function InvitationList() {
     )
   return (
     <>
-      <table class="rows" onKeyDown={rove}>
-        <thead>
-          <tr>
-            <th scope="col">{t('sessions.name')}</th>
-            <th scope="col" class="wide">
-              {t('invite.agent')}
-            </th>
-            <th scope="col" class="number">
-              {t('invite.joined')}
-            </th>
-            <th scope="col" class="wide">
-              {t('invite.ends')}
-            </th>
-            <th scope="col" class="wide">
-              {t('access.status')}
-            </th>
-            <th scope="col">
-              <span class="visually-hidden">{t('sessions.actions')}</span>
-            </th>
-          </tr>
-        </thead>
+      <Table columns={columns}>
         <tbody>
           {all.map(one => (
             <Line key={one.id} one={one} onRevoke={() => ask(one)} />
           ))}
         </tbody>
-      </table>
+      </Table>
       {question && <Revoke one={question} onClose={close} />}
     </>
   )
@@ -168,46 +156,52 @@ export function Invite({ onClose }: { onClose(): void }) {
         await loadInvitations()
       }}
     >
-      {/* One that serves several adds a number. */}
-      <NameField
-        label={t('invite.name')}
-        placeholder={t('invite.name_example')}
-        problem={problem.value}
-        maxLength={60}
-      />
-      <AgentField />
-      <Field
-        label={t('invite.uses')}
-        about={t('invite.uses_about')}
-        input={{ ...from1To(mostUses), name: 'uses', defaultValue: 1 }}
-      />
-      <Choice label={t('access.expires')} name="days">
-        {[1, 7, 30, 90, 365].map(days => (
-          <option key={days} value={days} selected={days === 7}>
-            {t('access.days', { count: days })}
-          </option>
-        ))}
-      </Choice>
-      <details class="more-fields">
-        <summary>{t('nav.more')}</summary>
-        <Field
-          label={t('invite.inviter')}
-          about={t('invite.inviter_about')}
-          input={{ name: 'inviter', maxLength: 60 }}
-        />
-        <Field label={t('invite.turns')} input={{ ...from1To(mostTurns), name: 'turns', defaultValue: 20 }} />
-        {may('agents') && (
-          <div class="choice">
-            <label>
-              <input type="checkbox" name="trusted" />
-              <span>{t('invite.trusted')}</span>
-            </label>
-          </div>
-        )}
-      </details>
+      <InviteFields problem={problem.value} />
     </Ask>
   )
 }
+
+const InviteFields = ({ problem }: { problem: NameProblem | undefined }) => (
+  <>
+    {/* One that serves several adds a number. */}
+    <NameField
+      label={t('invite.name')}
+      placeholder={t('invite.name_example')}
+      problem={problem}
+      maxLength={60}
+    />
+    <AgentField />
+    <Field
+      label={t('invite.uses')}
+      about={t('invite.uses_about')}
+      input={{ ...from1To(mostUses), name: 'uses', defaultValue: 1 }}
+    />
+    <Choice label={t('access.expires')} name="days">
+      {[1, 7, 30, 90, 365].map(days => (
+        <option key={days} value={days} selected={days === 7}>
+          {t('access.days', { count: days })}
+        </option>
+      ))}
+    </Choice>
+    <details class="more-fields">
+      <summary>{t('nav.more')}</summary>
+      <Field
+        label={t('invite.inviter')}
+        about={t('invite.inviter_about')}
+        input={{ name: 'inviter', maxLength: 60 }}
+      />
+      <Field label={t('invite.turns')} input={{ ...from1To(mostTurns), name: 'turns', defaultValue: 20 }} />
+      {may('agents') && (
+        <div class="choice">
+          <label>
+            <input type="checkbox" name="trusted" />
+            <span>{t('invite.trusted')}</span>
+          </label>
+        </div>
+      )}
+    </details>
+  </>
+)
 
 /** With the names of the agents that are known. */
 function AgentField() {
@@ -303,6 +297,7 @@ function Made({ added: { agent, agent_runs, link, name, note, qr_svg }, onClose 
           <p class="soft small">{t('invite.scan')}</p>
         </div>
       )}
+      <p class="soft small">{t('invite.then')}</p>
     </Dialog>
   )
 }

@@ -5,9 +5,10 @@ import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { useLocation } from 'wouter-preact'
-import type { Login } from '../api.ts'
+import type { Login, Message } from '../api.ts'
 import { gap, isolated, type TextKey, t } from '../i18n.ts'
-import { status } from '../live.ts'
+import { onMessages, peerOf, status } from '../live.ts'
+import { hrefOf } from '../place.ts'
 import { phonePath } from '../service-urls.ts'
 import { copy } from '../ui/copy.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -19,70 +20,95 @@ import { nameProblem } from './name-field.tsx'
 import { comingLogins, logInOneByOne } from './one-by-one.ts'
 import { isOpen, useLogin } from './use-login.ts'
 
-export function LoginDialog({
-  name,
-  atOnce,
-  onClose,
-}: {
+interface LoginProps {
   name: string
   /** Whether the login begins at once, because a button of the panel led here. */
   atOnce: boolean
   onClose(): void
-}) {
-  const { progress, begin, giveCode } = useLogin(name, atOnce)
+}
+
+export function LoginDialog({ name, atOnce, onClose }: LoginProps) {
+  const following = useLogin(name, atOnce)
+  const { progress } = following
   const login = progress.step === 'following' ? progress.login : undefined
-  const confirmed = login?.status === 'confirmed'
-  const next = comingLogins.value[0]
-  const again = (force: boolean, text: TextKey) => (
-    <>
-      <button class="button" type="button" onClick={onClose}>
-        {t('action.close')}
-      </button>
-      <Primary onClick={() => begin(force)}>{t(text)}</Primary>
-    </>
+  const confirmed = login?.status === 'confirmed' ? login.session : undefined
+  const first = useFirst(confirmed)
+  const title = t(confirmed === undefined ? 'login.title' : 'login.confirmed', {
+    name: isolated(login?.session ?? name),
+  })
+  return (
+    <Dialog
+      title={title}
+      onClose={onClose}
+      footer={<Footer {...following} first={first} onClose={onClose} />}
+    >
+      <div class="login-stage">
+        <Stage {...following} name={name} hasFirst={first !== undefined} />
+      </div>
+      <Sandbox link={login?.qr_url} />
+    </Dialog>
   )
-  const under = (
-    <>
-      <button class="button" type="button" onClick={onClose}>
-        {t('action.cancel')}
-      </button>
-      {next !== undefined && <Next skips />}
-    </>
+}
+
+/** The first message that comes to the account once it is connected. */
+function useFirst(session: string | undefined): Message | undefined {
+  const first = useSignal<Message | undefined>(undefined)
+  useEffect(
+    () =>
+      onMessages(messages => {
+        first.value ??= messages.find(one => one.session === session && one.direction === 'received')
+      }),
+    [session],
   )
-  const viewOf = (): [content: ComponentChildren, footer: ComponentChildren] => {
-    switch (progress.step) {
-      case 'starting':
-        return [<Before key="before" state="starting" text={t('login.starting')} />, under]
-      case 'ready': {
-        const footer = again(false, 'login.show_code')
-        return [<Before key="before" state="ready" text={t('login.ready')} />, footer]
-      }
-      case 'connected': {
-        const text = t('login.connected_already', { name: isolated(name) })
-        return [<Code key="works" state="ready" text={text} />, again(true, 'sessions.login_again')]
-      }
-      case 'failed': {
-        const { text, reason } = nameProblem(progress.error)
-        return [<Ended key="end" text={text} about={reason} />, again(false, 'login.again')]
-      }
-      case 'following':
-        return ofLogin(progress.login)
+  return first.value
+}
+
+type Following = ReturnType<typeof useLogin>
+
+/** What the dialog shows: the code, what the phone asks for, or how it ended. */
+function Stage({ progress, giveCode, name, hasFirst }: Following & { name: string; hasFirst: boolean }) {
+  switch (progress.step) {
+    case 'starting':
+      return <Before key="before" state="starting" text={t('login.starting')} />
+    case 'ready':
+      return <Before key="before" state="ready" text={t('login.ready')} />
+    case 'connected':
+      return <Code key="works" state="ready" text={t('login.connected_already', { name: isolated(name) })} />
+    case 'failed': {
+      const { text, reason } = nameProblem(progress.error)
+      return <Ended key="end" text={text} about={reason} />
+    }
+    case 'following': {
+      const { login } = progress
+      if (isOpen(login)) return <Under key="under" login={login} giveCode={giveCode} />
+      if (login.status === 'confirmed') return <Awake key="end" hasFirst={hasFirst} />
+      const [text, about] = endOf(login)
+      return <Ended key="end" text={t(text)} about={t(about)} />
     }
   }
-  const ofLogin = (one: Login): [ComponentChildren, ComponentChildren] => {
-    if (isOpen(one)) return [<Under key="under" login={one} giveCode={giveCode} />, under]
-    if (confirmed) return [<Awake key="end" />, next === undefined ? <Onward onClose={onClose} /> : <Next />]
-    const [text, about] = endOf(one)
-    const footer = again(one.status === 'already_bound', 'login.again')
-    return [<Ended key="end" text={t(text)} about={t(about)} />, footer]
-  }
-  const [content, footer] = viewOf()
-  const title = t(confirmed ? 'login.confirmed' : 'login.title', { name: isolated(login?.session ?? name) })
+}
+
+/** The ways on. */
+function Footer({ progress, begin, first, onClose }: Following & { first?: Message; onClose(): void }) {
+  const { step } = progress
+  const login = step === 'following' ? progress.login : undefined
+  const isUnder = step === 'starting' || (login && isOpen(login))
+  const hasNext = comingLogins.value.length > 0
+  if (login?.status === 'confirmed') return hasNext ? <Next /> : <Onward first={first} onClose={onClose} />
+  const again = { ready: 'login.show_code', connected: 'sessions.login_again' } as const
   return (
-    <Dialog title={title} onClose={onClose} footer={footer}>
-      <div class="login-stage">{content}</div>
-      <Sandbox />
-    </Dialog>
+    <>
+      <button class="button" type="button" onClick={onClose}>
+        {t(isUnder ? 'action.cancel' : 'action.close')}
+      </button>
+      {isUnder ? (
+        hasNext && <Next skips />
+      ) : (
+        <Primary onClick={() => begin(step === 'connected' || login?.status === 'already_bound')}>
+          {t(step === 'ready' || step === 'connected' ? again[step] : 'login.again')}
+        </Primary>
+      )}
+    </>
   )
 }
 
@@ -125,10 +151,10 @@ function Under({ login, giveCode }: { login: Login; giveCode(code: string): Prom
   )
 }
 
-const Awake = () => (
+const Awake = ({ hasFirst }: { hasFirst: boolean }) => (
   <div class="login-end good" role="status">
     <Bot awake />
-    <p>{t('login.confirmed_about')}</p>
+    <p>{t(hasFirst ? 'login.first_came' : 'login.confirmed_about')}</p>
   </div>
 )
 
@@ -172,12 +198,13 @@ function Next({ skips }: { skips?: boolean }) {
   )
 }
 
-function Onward({ onClose }: { onClose(): void }) {
+function Onward({ first, onClose }: { first: Message | undefined; onClose(): void }) {
   const [, navigate] = useLocation()
+  const to = first ? hrefOf({ session: first.session, userId: peerOf(first) }) : '/conversations'
   return (
     <>
-      <button class="button" type="button" onClick={() => navigate('/conversations')}>
-        {t('login.to_conversations')}
+      <button class="button" type="button" onClick={() => navigate(to)}>
+        {t(first ? 'audit.open_chat' : 'login.to_conversations')}
       </button>
       <Primary onClick={onClose}>{t('login.done')}</Primary>
     </>
@@ -228,8 +255,10 @@ function OnThisPhone({ link }: { link: string }) {
   )
 }
 
-function Sandbox() {
+/** The simulated phone tells codes apart by their ends. */
+function Sandbox({ link }: { link: string | undefined }) {
   if (status.value?.sandbox_phone === undefined) return null
+  const code = link === undefined ? null : new URL(link).searchParams.get('qrcode')
   return (
     <p class="notice sandbox">
       <Icon name="phone" />
@@ -239,6 +268,9 @@ function Sandbox() {
         <a href={phonePath} target="_blank" rel="noopener">
           {t('overview.sandbox_phone')}
         </a>
+        {code !== null && (
+          <span class="soft small block">{t('login.sandbox_code', { end: isolated(code.slice(-4)) })}</span>
+        )}
       </span>
     </p>
   )

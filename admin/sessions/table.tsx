@@ -11,7 +11,7 @@ import { FilterField } from '../ui/filter-field.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { useLoading } from '../ui/list-page.tsx'
 import { State } from '../ui/marks.tsx'
-import { RowLink, rove } from '../ui/rows.tsx'
+import { RowLink, Table } from '../ui/rows.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 import { AccountMenu, type Ask, LastPoll, LoginAgain, Marks } from './account.tsx'
 import { byTrouble, healthOf, looks, manyFrom } from './health.ts'
@@ -29,19 +29,12 @@ export function AccountTable({ all, onAsk }: TableProps) {
   const chosen = useSignal<ReadonlySet<string>>(new Set())
   const many = all.length >= manyFrom
   const needle = many ? wanted.value.trim().toLocaleLowerCase() : ''
-  const show = useParam('show')
-  const wantedInvitation = useParam('invitation')
-  const hasGuests = all.some(({ invitation }) => invitation !== undefined)
+  const invitation = useParam('invitation')
+  const hasGuests = all.some(one => one.invitation !== undefined)
   useLoading(async () => {
     if (hasGuests && may('invitations')) await loadInvitations()
   }, `${hasGuests}`)
-  const found = (many && show === 'trouble' ? all.filter(isTroubled) : all)
-    .filter(({ name }) => name.toLocaleLowerCase().includes(needle))
-    .filter(({ invitation = '' }) => wantedInvitation === '' || invitation === wantedInvitation)
-    .toSorted(byTrouble(status.value, now.value))
-  const groups = [...Map.groupBy(found, ({ invitation = '' }) => invitation)].sort(
-    ([one], [other]) => Number(one !== '') - Number(other !== ''),
-  )
+  const found = useFound(all, needle, invitation)
   // An account that is filtered out is no longer chosen.
   const names = found.map(({ name }) => name).filter(name => chosen.value.has(name))
   const choose = (which: readonly string[]) => {
@@ -51,7 +44,7 @@ export function AccountTable({ all, onAsk }: TableProps) {
     <section class="account-list" aria-label={t('nav.sessions')}>
       <div class="list-filters">
         <AccountTabs all={all} />
-        {(hasGuests || wantedInvitation !== '') && <InvitationChip all={all} value={wantedInvitation} />}
+        {(hasGuests || invitation !== '') && <InvitationChip all={all} value={invitation} />}
         {many && may('login') && <OneByOne found={found} names={names} onChoose={choose} />}
         {many && <FilterField label={t('overview.filter')} wanted={wanted} />}
       </div>
@@ -59,35 +52,58 @@ export function AccountTable({ all, onAsk }: TableProps) {
         {needle === '' ? '' : t('overview.found', { count: found.length })}
       </p>
       {found.length === 0 ? (
-        <p class="soft">
-          {t(needle + wantedInvitation === '' ? 'sessions.no_trouble' : 'overview.found_none')}
-        </p>
+        <p class="soft">{t(needle + invitation === '' ? 'sessions.no_trouble' : 'overview.found_none')}</p>
       ) : (
-        <table class="rows" onKeyDown={rove}>
-          <Head
-            {...(many && {
-              isChosen: names.length === found.length,
-              onChoose: all => choose(all ? found.map(({ name }) => name) : []),
-            })}
-          />
-          {groups.map(([id, some]) => (
-            <tbody key={id}>
-              {(groups.length > 1 || id !== '') && (
-                <tr class="group">
-                  <th scope="rowgroup" colSpan={6}>
-                    <bdi>{invitationName(id)}</bdi> <span class="soft">{number(some.length)}</span>
-                  </th>
-                </tr>
-              )}
-              {some.map(session => (
-                <Line key={session.name} session={session} onAsk={onAsk} {...(many && { chosen })} />
-              ))}
-            </tbody>
-          ))}
-        </table>
+        <Table
+          columns={columns}
+          lead={
+            many && (
+              <ChooseAll
+                isChosen={names.length === found.length}
+                onChoose={all => choose(all ? found.map(({ name }) => name) : [])}
+              />
+            )
+          }
+        >
+          <Groups found={found} onAsk={onAsk} {...(many && { chosen })} />
+        </Table>
       )}
     </section>
   )
+}
+
+/** The accounts of the tab, the filter and the invitation, those with problems first. */
+function useFound(all: readonly SessionWithUsers[], needle: string, wanted: string) {
+  const isOnlyTrouble = useParam('show') === 'trouble' && all.length >= manyFrom
+  return (isOnlyTrouble ? all.filter(isTroubled) : all)
+    .filter(({ name }) => name.toLocaleLowerCase().includes(needle))
+    .filter(({ invitation = '' }) => wanted === '' || invitation === wanted)
+    .toSorted(byTrouble(status.value, now.value))
+}
+
+interface GroupsProps extends Omit<LineProps, 'session'> {
+  found: readonly SessionWithUsers[]
+}
+
+/** One's own accounts, then the guests of each invitation. */
+function Groups({ found, ...line }: GroupsProps) {
+  const groups = [...Map.groupBy(found, ({ invitation = '' }) => invitation)].sort(
+    ([one], [other]) => Number(one !== '') - Number(other !== ''),
+  )
+  return groups.map(([id, some]) => (
+    <tbody key={id}>
+      {(groups.length > 1 || id !== '') && (
+        <tr class="group">
+          <th scope="rowgroup" colSpan={6}>
+            <bdi>{invitationName(id)}</bdi> <span class="soft">{number(some.length)}</span>
+          </th>
+        </tr>
+      )}
+      {some.map(session => (
+        <Line key={session.name} session={session} {...line} />
+      ))}
+    </tbody>
+  ))
 }
 
 const isTroubled = (session: SessionWithUsers): boolean =>
@@ -154,41 +170,28 @@ function OneByOne({ found, names, onChoose }: OneByOneProps) {
   )
 }
 
-interface HeadProps {
+const columns = [
+  ['sessions.name'],
+  ['sessions.state', 'wide'],
+  ['sessions.last_poll', 'wide'],
+  ['sessions.people', 'wide number'],
+] as const
+
+interface ChooseAllProps {
   /** Whether all are chosen. */
-  isChosen?: boolean
-  /** Absent if accounts cannot be chosen. */
-  onChoose?(all: boolean): void
+  isChosen: boolean
+  onChoose(all: boolean): void
 }
 
-const Head = ({ isChosen = false, onChoose }: HeadProps) => (
-  <thead>
-    <tr>
-      {onChoose && (
-        <th scope="col">
-          <input
-            type="checkbox"
-            aria-label={t('sessions.choose_all')}
-            checked={isChosen}
-            onChange={event => onChoose(event.currentTarget.checked)}
-          />
-        </th>
-      )}
-      <th scope="col">{t('sessions.name')}</th>
-      <th scope="col" class="wide">
-        {t('sessions.state')}
-      </th>
-      <th scope="col" class="wide">
-        {t('sessions.last_poll')}
-      </th>
-      <th scope="col" class="wide number">
-        {t('sessions.people')}
-      </th>
-      <th scope="col">
-        <span class="visually-hidden">{t('sessions.actions')}</span>
-      </th>
-    </tr>
-  </thead>
+const ChooseAll = ({ isChosen, onChoose }: ChooseAllProps) => (
+  <th scope="col">
+    <input
+      type="checkbox"
+      aria-label={t('sessions.choose_all')}
+      checked={isChosen}
+      onChange={event => onChoose(event.currentTarget.checked)}
+    />
+  </th>
 )
 
 interface LineProps {

@@ -4,7 +4,7 @@ import { withParams } from '../place.ts'
 import { clock, timeNow } from '../times.ts'
 import { State } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
-import { RowLink, rove } from '../ui/rows.tsx'
+import { RowLink, Table } from '../ui/rows.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import type { Asked } from './ask.tsx'
 import { type Topic, topicCalls } from './topics.ts'
@@ -15,34 +15,22 @@ interface TableProps {
   onAsk(question: Asked): void
 }
 
+const columns = [
+  ['access.name'],
+  ['search.person', 'wide'],
+  ['topics.waiting', 'number'],
+  ['topics.sent', 'wide number'],
+  ['access.status', 'wide'],
+] as const
+
 export const TopicTable = ({ all, onAsk }: TableProps) => (
-  <table class="rows" onKeyDown={rove}>
-    <thead>
-      <tr>
-        <th scope="col">{t('access.name')}</th>
-        <th scope="col" class="wide">
-          {t('search.person')}
-        </th>
-        <th scope="col" class="number">
-          {t('topics.waiting')}
-        </th>
-        <th scope="col" class="wide number">
-          {t('topics.sent')}
-        </th>
-        <th scope="col" class="wide">
-          {t('access.status')}
-        </th>
-        <th scope="col">
-          <span class="visually-hidden">{t('sessions.actions')}</span>
-        </th>
-      </tr>
-    </thead>
+  <Table columns={columns}>
     <tbody>
       {all.map(topic => (
         <Row key={topic.name} topic={topic} onAsk={onAsk} />
       ))}
     </tbody>
-  </table>
+  </Table>
 )
 
 /** The hour at which a pause until tomorrow ends. */

@@ -1,5 +1,7 @@
 /** Filters as chips. One that is set is filled, and has a cross. */
-import type { RefObject } from 'preact'
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren, RefObject } from 'preact'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
 
@@ -57,8 +59,7 @@ interface ChipButtonProps {
   onClear(): void
 }
 
-/** A chip that opens a panel. */
-export const ChipButton = ({ inner, label, value, panel, isOpen, onOpen, onClear }: ChipButtonProps) => (
+const ChipButton = ({ inner, label, value, panel, isOpen, onOpen, onClear }: ChipButtonProps) => (
   <span class="chip" data-set={value === '' ? undefined : ''}>
     <button
       ref={inner}
@@ -77,3 +78,58 @@ export const ChipButton = ({ inner, label, value, panel, isOpen, onOpen, onClear
     {value !== '' && <ChipCross label={label} onClear={onClear} />}
   </span>
 )
+
+interface ChipWithPanelProps {
+  label: string
+  value: string
+  onClear(): void
+  children(close: () => void): ComponentChildren
+}
+
+/** A chip whose choices need more than a list. They are in a panel below the chips, until the focus leaves it. */
+export function ChipWithPanel({ label, value, onClear, children }: ChipWithPanelProps) {
+  const id = useId()
+  const open = useSignal(false)
+  const chip = useRef<HTMLButtonElement>(null)
+  const panel = useRef<HTMLFieldSetElement>(null)
+  useLayoutEffect(() => {
+    panel.current?.querySelector<HTMLElement>('input, button')?.focus()
+  }, [open.value])
+  const close = () => {
+    open.value = false
+    chip.current?.focus()
+  }
+  return (
+    <>
+      <ChipButton
+        inner={chip}
+        label={label}
+        value={value}
+        isOpen={open.value}
+        panel={id}
+        onOpen={() => {
+          if (open.value) close()
+          else open.value = true
+        }}
+        onClear={onClear}
+      />
+      {open.value && (
+        <fieldset
+          id={id}
+          ref={panel}
+          class="chip-panel"
+          aria-label={label}
+          tabIndex={-1}
+          onKeyDown={event => {
+            if (event.key === 'Escape') close()
+          }}
+          onFocusOut={event => {
+            if (!event.currentTarget.contains(event.relatedTarget as Node | null)) open.value = false
+          }}
+        >
+          {children(close)}
+        </fieldset>
+      )}
+    </>
+  )
+}

@@ -4,7 +4,7 @@
  */
 import * as dialog from '@zag-js/dialog'
 import { normalizeProps, useMachine } from '@zag-js/preact'
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { t } from '../i18n.ts'
 import { Icon } from './icon.tsx'
@@ -49,34 +49,10 @@ const firstOf = (content: HTMLElement | null): HTMLElement | null =>
 const openers: Partial<Record<'side-sheet' | 'dialog', Element | undefined>> = {}
 
 export function DialogView(props: DialogProps) {
-  const { title, description, onClose, alert, large, side, loses, tools, children, footer } = props
+  const { title, description, onClose, large, side, tools, children, footer } = props
   const kind = side ? 'side-sheet' : 'dialog'
-  useState(() => noteOpener(kind))
-  const last = useRef(props)
-  last.current = props
   const content = useRef<HTMLDivElement>(null)
-  // When the caller stops rendering it, @zag-js/dialog has no time to restore the focus.
-  useEffect(() => () => focusAgain(kind, last.current.focusAfter), [])
-  /** What would be lost, while the dialog asks about it. */
-  const [lost, setLost] = useState('')
-  const ask = () => {
-    const what = last.current.loses?.() ?? ''
-    setLost(what)
-    return what !== ''
-  }
-  useHeld(ask, loses !== undefined)
-  const service = useMachine(dialog.machine, {
-    id: useId(),
-    open: true,
-    role: alert ? 'alertdialog' : 'dialog',
-    closeOnInteractOutside: !alert,
-    // The keys of a large dialog act on the content, not on its first button.
-    initialFocusEl: () => (large ? content.current : firstOf(content.current)),
-    onOpenChange: ({ open }) => {
-      if (!open && !ask()) onClose()
-    },
-  })
-  const parts = dialog.connect(service, normalizeProps)
+  const { parts, lost, stay } = useDialog(props, kind, content)
   const about = description !== undefined && (
     <p {...parts.getDescriptionProps()} class="soft">
       {description}
@@ -110,12 +86,41 @@ export function DialogView(props: DialogProps) {
           {lost === '' ? (
             footer && <footer>{footer}</footer>
           ) : (
-            <Lost what={lost} onStay={() => setLost('')} onLeave={onClose} />
+            <Lost what={lost} onStay={stay} onLeave={onClose} />
           )}
         </div>
       </div>
     </Portal>
   )
+}
+
+/** The dialog's machine, and what would be lost while the dialog asks about it. */
+function useDialog(props: DialogProps, kind: Kind, content: RefObject<HTMLDivElement>) {
+  const { onClose, alert, large, loses } = props
+  useState(() => noteOpener(kind))
+  const last = useRef(props)
+  last.current = props
+  // When the caller stops rendering it, @zag-js/dialog has no time to restore the focus.
+  useEffect(() => () => focusAgain(kind, last.current.focusAfter), [])
+  const [lost, setLost] = useState('')
+  const ask = () => {
+    const what = last.current.loses?.() ?? ''
+    setLost(what)
+    return what !== ''
+  }
+  useHeld(ask, loses !== undefined)
+  const service = useMachine(dialog.machine, {
+    id: useId(),
+    open: true,
+    role: alert ? 'alertdialog' : 'dialog',
+    closeOnInteractOutside: !alert,
+    // The keys of a large dialog act on the content, not on its first button.
+    initialFocusEl: () => (large ? content.current : firstOf(content.current)),
+    onOpenChange: ({ open }) => {
+      if (!open && !ask()) onClose()
+    },
+  })
+  return { parts: dialog.connect(service, normalizeProps), lost, stay: () => setLost('') }
 }
 
 /** Calls `ask` before the browser leaves the page or goes back. If that is true, it stays. */

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { t } from '../i18n.ts'
+import { ChipWithPanel } from './chips.tsx'
 
 interface PickProps {
   label: string
@@ -19,18 +20,30 @@ const shownAtMost = 50
 
 const folded = (text: string) => text.normalize('NFC').toLocaleLowerCase()
 
-export function Pick({ label, options, value, any, onChange }: PickProps) {
-  const id = useId()
-  const list = useRef<HTMLDivElement>(null)
+/** A chip with the list in its panel. */
+export const PickChip = (props: PickProps) => (
+  <ChipWithPanel
+    label={props.label}
+    value={props.options.get(props.value) ?? props.value}
+    onClear={() => props.onChange('')}
+  >
+    {close => (
+      <Pick
+        {...props}
+        onChange={value => {
+          props.onChange(value)
+          close()
+        }}
+      />
+    )}
+  </ChipWithPanel>
+)
+
+function Pick({ label, options, value, any, onChange }: PickProps) {
   const typed = useSignal('')
   const active = useSignal(0)
-  const needle = folded(typed.value.trim())
-  const found = [...options].filter(
-    ([one, name]) => folded(name).includes(needle) || folded(one).includes(needle),
-  )
-  const shown = found.slice(0, shownAtMost)
-  const all: readonly (readonly [string, string])[] = needle === '' ? [['', any], ...shown] : shown
-  const more = found.length - shown.length
+  const { all, more } = useFound(options, any, typed.value)
+  const id = useId()
   const move = (step: number) => {
     active.value = (active.value + step + all.length) % Math.max(1, all.length)
   }
@@ -43,9 +56,6 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
     else return
     event.preventDefault()
   }
-  useLayoutEffect(() => {
-    list.current?.children[active.value]?.scrollIntoView({ block: 'nearest' })
-  }, [active.value])
   return (
     <div class="pick">
       <input
@@ -66,39 +76,66 @@ export function Pick({ label, options, value, any, onChange }: PickProps) {
         }}
         onKeyDown={onKeyDown}
       />
-      <div
-        ref={list}
-        id={id}
-        role="listbox"
-        aria-label={label}
-        hidden={all.length === 0}
-        // Keep the focus in the field.
-        onMouseDown={event => event.preventDefault()}
-        tabIndex={-1}
-      >
-        {all.map(([one, name], nth) => (
-          // biome-ignore lint/a11y/useKeyWithClickEvents lint/a11y/useFocusableInteractive: keys are the field's
-          <div
-            key={one}
-            id={`${id}-${nth}`}
-            role="option"
-            aria-selected={one === value}
-            data-highlighted={nth === active.value ? '' : undefined}
-            class="cut"
-            title={one}
-            onClick={() => onChange(one)}
-          >
-            <bdi>{name}</bdi>
-          </div>
-        ))}
-      </div>
+      <Options id={id} label={label} all={all} value={value} active={active.value} onChoose={onChange} />
       <p class="soft small" role="status">
-        {all.length === 0
-          ? t('search.person_none')
-          : more > 0
-            ? t('search.person_more', { count: more })
-            : ''}
+        {all.length === 0 ? t('search.nothing') : more > 0 ? t('search.person_more', { count: more }) : ''}
       </p>
+    </div>
+  )
+}
+
+/** The options that fit what was typed, and how many more there are. */
+function useFound(options: PickProps['options'], any: string, typed: string) {
+  const needle = folded(typed.trim())
+  const found = [...options].filter(
+    ([one, name]) => folded(name).includes(needle) || folded(one).includes(needle),
+  )
+  const shown = found.slice(0, shownAtMost)
+  const all: readonly (readonly [string, string])[] = needle === '' ? [['', any], ...shown] : shown
+  return { all, more: found.length - shown.length }
+}
+
+interface OptionsProps {
+  id: string
+  label: string
+  all: readonly (readonly [value: string, name: string])[]
+  value: string
+  /** The index of the one that Enter chooses. */
+  active: number
+  onChoose(value: string): void
+}
+
+function Options({ id, label, all, value, active, onChoose }: OptionsProps) {
+  const list = useRef<HTMLDivElement>(null)
+  useLayoutEffect(() => {
+    list.current?.children[active]?.scrollIntoView({ block: 'nearest' })
+  }, [active])
+  return (
+    <div
+      ref={list}
+      id={id}
+      role="listbox"
+      aria-label={label}
+      hidden={all.length === 0}
+      // Keep the focus in the field.
+      onMouseDown={event => event.preventDefault()}
+      tabIndex={-1}
+    >
+      {all.map(([one, name], nth) => (
+        // biome-ignore lint/a11y/useKeyWithClickEvents lint/a11y/useFocusableInteractive: keys are the field's
+        <div
+          key={one}
+          id={`${id}-${nth}`}
+          role="option"
+          aria-selected={one === value}
+          data-highlighted={nth === active ? '' : undefined}
+          class="cut"
+          title={one}
+          onClick={() => onChoose(one)}
+        >
+          <bdi>{name}</bdi>
+        </div>
+      ))}
     </div>
   )
 }

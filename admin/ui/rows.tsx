@@ -1,8 +1,9 @@
 /** The rows of a list, in one surface. */
 import type { ComponentChildren } from 'preact'
+import { type TextKey, t } from '../i18n.ts'
 import { Link } from './link.tsx'
 
-/** Goes from row to row with ↑ ↓ (or k j) Home End. For `onKeyDown` of a list or table whose links have the class row-link. */
+/** Goes from row to row with ↑ ↓ (or k j) Home End. For `onKeyDown` of a list whose links have the class row-link. */
 export function rove(event: KeyboardEvent & { currentTarget: Element }): void {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return
   const target = event.target as HTMLElement
@@ -28,6 +29,33 @@ export const Rows = ({ label, class: more = '', children }: RowsProps) => (
   <ul class={`rows ${more}`} aria-label={label} onKeyDown={rove}>
     {children}
   </ul>
+)
+
+interface TableProps {
+  /** Their heads, with their classes: `wide` is not on phones. One for the actions follows. */
+  columns: readonly (readonly [text: TextKey, look?: string])[]
+  /** A head before the others. */
+  lead?: ComponentChildren
+  children: ComponentChildren
+}
+
+export const Table = ({ columns, lead, children }: TableProps) => (
+  <table class="rows" onKeyDown={rove}>
+    <thead>
+      <tr>
+        {lead}
+        {columns.map(([text, look]) => (
+          <th key={text} scope="col" class={look}>
+            {t(text)}
+          </th>
+        ))}
+        <th scope="col">
+          <span class="visually-hidden">{t('sessions.actions')}</span>
+        </th>
+      </tr>
+    </thead>
+    {children}
+  </table>
 )
 
 interface RowProps {

@@ -6,7 +6,7 @@ import { withParams } from '../place.ts'
 import { ago } from '../times.ts'
 import { Middle, State, Time } from '../ui/marks.tsx'
 import { type Action, Menu } from '../ui/menu.tsx'
-import { RowLink, rove } from '../ui/rows.tsx'
+import { RowLink, Table } from '../ui/rows.tsx'
 import { tell, tellError } from '../ui/toasts.tsx'
 import type { Asked } from './ask.tsx'
 import { type WebhookEndpoint, webhooks } from './endpoints.ts'
@@ -20,29 +20,21 @@ interface TableProps {
 /** Each chart is a call. */
 const mostCharts = 30
 
+const columns = [
+  ['webhooks.address'],
+  ['access.status'],
+  ['webhooks.recent', 'wide'],
+  ['webhooks.last', 'wide'],
+] as const
+
 export const WebhookTable = ({ all, onAsk }: TableProps) => (
-  <table class="rows" onKeyDown={rove}>
-    <thead>
-      <tr>
-        <th scope="col">{t('webhooks.address')}</th>
-        <th scope="col">{t('access.status')}</th>
-        <th scope="col" class="wide">
-          {t('webhooks.recent')}
-        </th>
-        <th scope="col" class="wide">
-          {t('webhooks.last')}
-        </th>
-        <th scope="col">
-          <span class="visually-hidden">{t('sessions.actions')}</span>
-        </th>
-      </tr>
-    </thead>
+  <Table columns={columns}>
     <tbody>
       {all.map((endpoint, nth) => (
         <Row key={endpoint.id} endpoint={endpoint} hasChart={nth < mostCharts} onAsk={onAsk} />
       ))}
     </tbody>
-  </table>
+  </Table>
 )
 
 interface RowProps {

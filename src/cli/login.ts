@@ -137,7 +137,7 @@ export function createLoginPrinter(
       await write(`\n${formatCode(io, status.qr_text)}\n${dim(oneLine(status.qr_url))}\n\n`)
       await write(
         phoneUrl === undefined
-          ? 'Scan this code with WeChat on the phone.\n'
+          ? 'Scan this code with WeChat on the phone: Me, Settings, Plugins.\n'
           : `Scan this code on the simulated phone: open ${phoneUrl} and press "Scan and agree".\n`,
       )
       printedStatus = 'waiting'

@@ -204,7 +204,7 @@ function drawPeople() {
   const users = state.users.map(user => {
     const chats = chatsOf(user)
     const [last] = chats.flatMap(bot => peerOf(user, bot)?.last ?? []).sort(byTime)
-    const about = last ? wordsOf(last) : t(user.bot_id ? 'chats.none' : 'people.none')
+    const about = last ? wordsOf(last) : t(chats.length > 0 ? 'chats.none' : 'people.none')
     const unread = chats.reduce((sum, bot) => sum + unreadIn(user, bot), 0)
     return { id: user.id, name: user.name, about, at: last?.at, unread, current: user.id === selected }
   })
