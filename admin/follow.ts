@@ -29,106 +29,130 @@ const lookMs = 20_000
 /** Less than the time after which the page shows that it is offline (`patienceMs` of app.tsx). */
 const againMs = 1000
 
-/**
- * Follows the service until the page is closed. Reconnects by itself.
- *
- * @param rejectedMs time to wait after the service rejected the stream
- */
-export function follow(rejectedMs = 3000): void {
-  let source: EventSource | undefined
+/** The stream of this tab. It reconnects by itself. */
+class Line {
+  /** Time to wait after the service rejected the stream. */
+  rejectedMs = 3000
+  #source: EventSource | undefined
   /** The wait for the URL of a stream; another value: it is not wanted any more. */
-  let opening: object | undefined
+  #opening: object | undefined
   /** Set while this tab has given its connection away. */
-  let looking: ReturnType<typeof setInterval> | undefined
-  let again: ReturnType<typeof setTimeout> | undefined
-  const open = () => {
+  #looking: ReturnType<typeof setInterval> | undefined
+  #again: ReturnType<typeof setTimeout> | undefined
+
+  readonly open = (): void => {
     // Catch up as after any other interruption.
-    if (looking !== undefined) online.value = false
-    clearInterval(looking)
-    looking = undefined
+    if (this.#looking !== undefined) online.value = false
+    this.#lookNoMore()
     tabs.postMessage('line')
-    leave()
+    this.#leave()
     const own = {}
-    opening = own
+    this.#opening = own
     linkTo(`${base}/api/events`).then(
-      url => opening === own && listen(new EventSource(url)),
+      url => this.#opening === own && this.#listen(new EventSource(url)),
       error => {
-        if (opening !== own) return
-        failed(error)
-        openLater()
+        if (this.#opening !== own) return
+        this.failed(error)
+        this.#openLater()
       },
     )
   }
-  const openLater = () => setTimeout(() => signedOut.value || looking !== undefined || open(), rejectedMs)
-  const leave = () => {
-    source?.close()
-    source = undefined
-    opening = undefined
+
+  #openLater(): void {
+    setTimeout(() => signedOut.value || this.#looking !== undefined || this.open(), this.rejectedMs)
   }
-  const listen = (stream: EventSource) => {
-    source = stream
-    source.addEventListener('hello', () => {
-      // Load what happened before the stream was open.
-      void refresh().catch(failed)
-    })
-    const on = <T>(name: string, newsOf: (data: T) => News, isWhole = false) =>
-      source!.addEventListener(name, ({ data }) =>
-        queueEvent(() => newsOf(JSON.parse(data) as T), isWhole ? name : undefined),
-      )
-    on('message', newsOf)
-    on<ReadMark>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
-    on<UnreadMark>('unread', mark => ({ take: changed => markTalkUnread(changed, mark) }))
-    on<{ sessions: SessionWithUsers[] }>('sessions', all => ({ take: () => setAccounts(all.sessions) }), true)
-    on<Status>('status', newStatus => ({ take: () => setStatus(newStatus) }), true)
-    source.addEventListener('names', () => void refresh().catch(failed))
-    source.addEventListener('time', event => setServiceTime((JSON.parse(event.data) as { now: number }).now))
-    source.onerror = () => {
+
+  #leave(): void {
+    this.#source?.close()
+    this.#source = undefined
+    this.#opening = undefined
+  }
+
+  #listen(stream: EventSource): void {
+    this.#source = stream
+    takeEvents(stream, this.failed)
+    stream.onerror = () => {
       online.value = false
       // The browser reconnects after a broken connection, not after an HTTP error.
-      const isClosed = source?.readyState === EventSource.CLOSED
+      const isClosed = this.#source?.readyState === EventSource.CLOSED
       // Without a stream this answer may already be old. `hello` loads it again once there is one.
       if (isClosed || !status.value) {
         void refresh().then(() => {
-          online.value = source?.readyState === EventSource.OPEN
+          online.value = this.#source?.readyState === EventSource.OPEN
           // A caller without this right gets no stream.
-          if (isClosed && me.value && !may('history')) look()
-        }, failed)
+          if (isClosed && me.value && !may('history')) this.#look()
+        }, this.failed)
       }
-      if (isClosed) openLater()
+      if (isClosed) this.#openLater()
     }
   }
-  const failed = (error: unknown) => {
+
+  readonly failed = (error: unknown): void => {
     if (error instanceof ApiError && error.status === 401) {
-      leave()
-      clearInterval(looking)
-      looking = undefined
+      this.#leave()
+      this.#lookNoMore()
       return
     }
     storeFails.value = error instanceof ApiError && error.code === 'store_unavailable'
     online.value = false
     // While the stream is open, nothing else would load it again.
-    clearTimeout(again)
-    again = setTimeout(() => {
-      if (source?.readyState === EventSource.OPEN) void refresh().catch(failed)
+    clearTimeout(this.#again)
+    this.#again = setTimeout(() => {
+      if (this.#source?.readyState === EventSource.OPEN) void refresh().catch(this.failed)
     }, againMs)
   }
-  onUnheard.call = failed
+
   /** Loads the state at intervals, without a stream. */
-  const look = () => {
+  #look(): void {
     online.value = true
-    leave()
-    looking ??= setInterval(() => void refresh().catch(failed), lookMs)
+    this.#leave()
+    this.#looking ??= setInterval(() => void refresh().catch(this.failed), lookMs)
   }
-  tabs.onmessage = () => {
-    if (document.visibilityState !== 'visible' && source) look()
+
+  #lookNoMore(): void {
+    clearInterval(this.#looking)
+    this.#looking = undefined
   }
-  document.addEventListener('visibilitychange', () => {
-    if (document.visibilityState === 'visible' && looking !== undefined) open()
-  })
-  reopen = open
-  if (!signedOut.value) open()
+
+  /** Another tab asks for a connection. */
+  giveWay(): void {
+    if (document.visibilityState !== 'visible' && this.#source) this.#look()
+  }
+
+  /** The tab is shown again. */
+  takeBack(): void {
+    if (document.visibilityState === 'visible' && this.#looking !== undefined) this.open()
+  }
 }
 
-/** Opens the stream again after a sign-in. Set by `follow`. */
-let reopen = () => {}
-export const listenAgain = (): void => reopen()
+function takeEvents(stream: EventSource, failed: (error: unknown) => void): void {
+  stream.addEventListener('hello', () => {
+    // Load what happened before the stream was open.
+    void refresh().catch(failed)
+  })
+  const on = <T>(name: string, newsOf: (data: T) => News, isWhole = false) =>
+    stream.addEventListener(name, ({ data }) =>
+      queueEvent(() => newsOf(JSON.parse(data) as T), isWhole ? name : undefined),
+    )
+  on('message', newsOf)
+  on<ReadMark>('read', mark => ({ take: changed => markTalkRead(changed, mark) && askAgain() }))
+  on<UnreadMark>('unread', mark => ({ take: changed => markTalkUnread(changed, mark) }))
+  on<{ sessions: SessionWithUsers[] }>('sessions', all => ({ take: () => setAccounts(all.sessions) }), true)
+  on<Status>('status', newStatus => ({ take: () => setStatus(newStatus) }), true)
+  stream.addEventListener('names', () => void refresh().catch(failed))
+  stream.addEventListener('time', event => setServiceTime((JSON.parse(event.data) as { now: number }).now))
+}
+
+const line = new Line()
+
+/** Opens the stream again, after a sign-in. */
+export const listenAgain = line.open
+
+/** Follows the service until the page is closed. */
+export function follow(rejectedMs = line.rejectedMs): void {
+  line.rejectedMs = rejectedMs
+  onUnheard.call = line.failed
+  tabs.onmessage = () => line.giveWay()
+  document.addEventListener('visibilitychange', () => line.takeBack())
+  if (!signedOut.value) line.open()
+}

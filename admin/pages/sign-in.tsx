@@ -72,7 +72,7 @@ export function SignIn() {
 }
 
 /** The field for the token or a key, which can be shown. */
-function TokenField({ field, problem }: { field: RefObject<HTMLInputElement>; problem: string }) {
+function TokenField({ field, problem }: { field: RefObject<HTMLInputElement | null>; problem: string }) {
   const isVisible = useSignal(false)
   return (
     <div class="field">

@@ -95,7 +95,7 @@ export function DialogView(props: DialogProps) {
 }
 
 /** The dialog's machine, and what would be lost while the dialog asks about it. */
-function useDialog(props: DialogProps, kind: Kind, content: RefObject<HTMLDivElement>) {
+function useDialog(props: DialogProps, kind: Kind, content: RefObject<HTMLDivElement | null>) {
   const { onClose, alert, large, loses } = props
   useState(() => noteOpener(kind))
   const last = useRef(props)
