@@ -29,103 +29,64 @@ const lookMs = 20_000
 /** Less than the time after which the page shows that it is offline (`patienceMs` of app.tsx). */
 const againMs = 1000
 
-/** The stream of this tab. It reconnects by itself. */
-class Line {
-  /** Time to wait after the service rejected the stream. */
-  rejectedMs = 3000
-  #source: EventSource | undefined
-  /** The wait for the URL of a stream; another value: it is not wanted any more. */
-  #opening: object | undefined
-  /** Set while this tab has given its connection away. */
-  #looking: ReturnType<typeof setInterval> | undefined
-  #again: ReturnType<typeof setTimeout> | undefined
+/** The stream of this tab. */
+let source: EventSource | undefined
+/** The wait for the URL of a stream; another value: it is not wanted any more. */
+let opening: object | undefined
+/** Set while this tab has given its connection away. */
+let looking: ReturnType<typeof setInterval> | undefined
+let again: ReturnType<typeof setTimeout> | undefined
+/** Time to wait after the service rejected the stream. */
+let rejectedMs = 3000
 
-  readonly open = (): void => {
-    // Catch up as after any other interruption.
-    if (this.#looking !== undefined) online.value = false
-    this.#lookNoMore()
-    tabs.postMessage('line')
-    this.#leave()
-    const own = {}
-    this.#opening = own
-    linkTo(`${base}/api/events`).then(
-      url => this.#opening === own && this.#listen(new EventSource(url)),
-      error => {
-        if (this.#opening !== own) return
-        this.failed(error)
-        this.#openLater()
-      },
-    )
-  }
+/** Opens the stream, also after a sign-in. It reconnects by itself. */
+export function listenAgain(): void {
+  // Catch up as after any other interruption.
+  if (looking !== undefined) online.value = false
+  lookNoMore()
+  tabs.postMessage('line')
+  leave()
+  const own = {}
+  opening = own
+  linkTo(`${base}/api/events`).then(
+    url => opening === own && listen(new EventSource(url)),
+    error => {
+      if (opening !== own) return
+      failed(error)
+      openLater()
+    },
+  )
+}
 
-  #openLater(): void {
-    setTimeout(() => signedOut.value || this.#looking !== undefined || this.open(), this.rejectedMs)
-  }
+const openLater = () =>
+  setTimeout(() => signedOut.value || looking !== undefined || listenAgain(), rejectedMs)
 
-  #leave(): void {
-    this.#source?.close()
-    this.#source = undefined
-    this.#opening = undefined
-  }
+function leave(): void {
+  source?.close()
+  source = undefined
+  opening = undefined
+}
 
-  #listen(stream: EventSource): void {
-    this.#source = stream
-    takeEvents(stream, this.failed)
-    stream.onerror = () => {
-      online.value = false
-      // The browser reconnects after a broken connection, not after an HTTP error.
-      const isClosed = this.#source?.readyState === EventSource.CLOSED
-      // Without a stream this answer may already be old. `hello` loads it again once there is one.
-      if (isClosed || !status.value) {
-        void refresh().then(() => {
-          online.value = this.#source?.readyState === EventSource.OPEN
-          // A caller without this right gets no stream.
-          if (isClosed && me.value && !may('history')) this.#look()
-        }, this.failed)
-      }
-      if (isClosed) this.#openLater()
-    }
-  }
-
-  readonly failed = (error: unknown): void => {
-    if (error instanceof ApiError && error.status === 401) {
-      this.#leave()
-      this.#lookNoMore()
-      return
-    }
-    storeFails.value = error instanceof ApiError && error.code === 'store_unavailable'
+function listen(stream: EventSource): void {
+  source = stream
+  takeEvents(stream)
+  stream.onerror = () => {
     online.value = false
-    // While the stream is open, nothing else would load it again.
-    clearTimeout(this.#again)
-    this.#again = setTimeout(() => {
-      if (this.#source?.readyState === EventSource.OPEN) void refresh().catch(this.failed)
-    }, againMs)
-  }
-
-  /** Loads the state at intervals, without a stream. */
-  #look(): void {
-    online.value = true
-    this.#leave()
-    this.#looking ??= setInterval(() => void refresh().catch(this.failed), lookMs)
-  }
-
-  #lookNoMore(): void {
-    clearInterval(this.#looking)
-    this.#looking = undefined
-  }
-
-  /** Another tab asks for a connection. */
-  giveWay(): void {
-    if (document.visibilityState !== 'visible' && this.#source) this.#look()
-  }
-
-  /** The tab is shown again. */
-  takeBack(): void {
-    if (document.visibilityState === 'visible' && this.#looking !== undefined) this.open()
+    // The browser reconnects after a broken connection, not after an HTTP error.
+    const isClosed = source?.readyState === EventSource.CLOSED
+    // Without a stream this answer may already be old. `hello` loads it again once there is one.
+    if (isClosed || !status.value) {
+      void refresh().then(() => {
+        online.value = source?.readyState === EventSource.OPEN
+        // A caller without this right gets no stream.
+        if (isClosed && me.value && !may('history')) look()
+      }, failed)
+    }
+    if (isClosed) openLater()
   }
 }
 
-function takeEvents(stream: EventSource, failed: (error: unknown) => void): void {
+function takeEvents(stream: EventSource): void {
   stream.addEventListener('hello', () => {
     // Load what happened before the stream was open.
     void refresh().catch(failed)
@@ -143,16 +104,42 @@ function takeEvents(stream: EventSource, failed: (error: unknown) => void): void
   stream.addEventListener('time', event => setServiceTime((JSON.parse(event.data) as { now: number }).now))
 }
 
-const line = new Line()
+function failed(error: unknown): void {
+  if (error instanceof ApiError && error.status === 401) {
+    leave()
+    lookNoMore()
+    return
+  }
+  storeFails.value = error instanceof ApiError && error.code === 'store_unavailable'
+  online.value = false
+  // While the stream is open, nothing else would load it again.
+  clearTimeout(again)
+  again = setTimeout(() => {
+    if (source?.readyState === EventSource.OPEN) void refresh().catch(failed)
+  }, againMs)
+}
 
-/** Opens the stream again, after a sign-in. */
-export const listenAgain = line.open
+/** Loads the state at intervals, without a stream. */
+function look(): void {
+  online.value = true
+  leave()
+  looking ??= setInterval(() => void refresh().catch(failed), lookMs)
+}
+
+function lookNoMore(): void {
+  clearInterval(looking)
+  looking = undefined
+}
 
 /** Follows the service until the page is closed. */
-export function follow(rejectedMs = line.rejectedMs): void {
-  line.rejectedMs = rejectedMs
-  onUnheard.call = line.failed
-  tabs.onmessage = () => line.giveWay()
-  document.addEventListener('visibilitychange', () => line.takeBack())
-  if (!signedOut.value) line.open()
+export function follow(waitMs = rejectedMs): void {
+  rejectedMs = waitMs
+  onUnheard.call = failed
+  tabs.onmessage = () => {
+    if (document.visibilityState !== 'visible' && source) look()
+  }
+  document.addEventListener('visibilitychange', () => {
+    if (document.visibilityState === 'visible' && looking !== undefined) listenAgain()
+  })
+  if (!signedOut.value) listenAgain()
 }

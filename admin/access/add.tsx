@@ -177,7 +177,7 @@ function LimitedScope() {
       <p class="soft small">{t('access.scope_about')}</p>
       {all.length > 0 && (
         <fieldset class="field choice">
-          <legend class="label">{t('access.accounts')}</legend>
+          <legend class="label">{t('nav.sessions')}</legend>
           <div>
             {all.map(({ name }) => (
               <label key={name}>

@@ -81,7 +81,7 @@ function Facts({ item }: { item: Key }) {
   const accounts = accountsOf(item)
   return (
     <dl>
-      <Fact label={t('access.accounts')}>
+      <Fact label={t('nav.sessions')}>
         {accounts ? names(accounts, t('access.nothing')) : t('access.all_accounts')}
       </Fact>
       <Fact label={t('access.users')}>

@@ -40,7 +40,7 @@ function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
   const actions: Action[] = []
   const open = () => navigate(hrefOf({ session, userId }))
   if (may('conversations'))
-    actions.push({ id: 'chat', label: t('agents.open_chat'), icon: 'conversations', run: open })
+    actions.push({ id: 'chat', label: t('approvals.open_talk'), icon: 'conversations', run: open })
   const end = () => work(() => stop(talk, onAct))
   if (status !== 'idle') actions.push({ id: 'stop', label: t('agents.stop'), icon: 'pause', run: end })
   return (

@@ -59,7 +59,7 @@ function One({ question, onAct }: { question: Question; onAct(): void }) {
             {may('conversations') && (
               <>
                 <Link class="link" href={hrefOf({ session, userId })}>
-                  {t('agents.open_chat')}
+                  {t('approvals.open_talk')}
                 </Link>
                 {' · '}
               </>
@@ -99,7 +99,7 @@ function Wish({ text, label }: { text: string; label: string }) {
             whole.value = !whole.value
           }}
         >
-          {t(whole.value ? 'agents.less' : 'agents.whole')}
+          {t(whole.value ? 'chat.less' : 'agents.whole')}
         </button>
       )}
     </div>

@@ -31,7 +31,7 @@ export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
   )
   const chat = may('conversations') && (
     <Link class="button" href={hrefOf({ session, userId })}>
-      {t('agents.open_chat')}
+      {t('approvals.open_talk')}
     </Link>
   )
   const stops = status !== 'idle' && (

@@ -103,7 +103,7 @@ function readable(error: string): string {
 function Messages({ turn: { messages, session, user_id: userId } }: { turn: Turn }) {
   const [first] = messages
   if (first === undefined) return null
-  const count = t('agents.messages', { count: messages.length })
+  const count = t('search.messages', { count: messages.length })
   if (!may('conversations')) return <span class="soft">{count}</span>
   return (
     <Link class="link" href={hrefOf({ session, userId, m: first })}>

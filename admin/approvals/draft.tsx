@@ -3,9 +3,9 @@ import { type Signal, useSignal } from '@preact/signals'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { askOutboxAgain } from '../answers.ts'
 import { call, type Message, type OutboxEntry } from '../api.ts'
-import { Lightbox } from '../conversations/lightbox.tsx'
 import { isolated, t } from '../i18n.ts'
 import { nameOf } from '../live.ts'
+import { laterPart } from '../ui/lazy-page.tsx'
 import { set } from '../ui/set.ts'
 import { tell, tellError } from '../ui/toasts.tsx'
 import { isSendKey, useWork } from '../ui/work.ts'
@@ -14,6 +14,8 @@ import { editedOf, textOf, useTalk } from './drafts.ts'
 import { approveSoon, noteDecided } from './leaving.ts'
 import { Content, Said } from './said.tsx'
 import { Origin, To } from './to.tsx'
+
+const Lightbox = laterPart(async () => (await import('../conversations/chat.tsx')).Lightbox)
 
 interface DraftProps {
   entry: OutboxEntry
@@ -26,18 +28,22 @@ interface DraftProps {
 /** A press so soon after a draft came was meant for the one before it. */
 const unseenMs = 500
 
+function useSeen(): boolean {
+  const isSeen = useSignal(false)
+  useEffect(() => {
+    const timer = setTimeout(set(isSeen, true), unseenMs)
+    return () => clearTimeout(timer)
+  }, [])
+  return isSeen.value
+}
+
 export function Draft({ entry, next, onDecided }: DraftProps) {
   const { outbox_id: id, session, to_user } = entry
   const messages = useTalk(entry, next)
   const { busy, work } = useWork()
   const edited = editedOf(id)
   const article = useRef<HTMLElement>(null)
-  const isSeen = useSignal(false)
-  useEffect(() => {
-    const timer = setTimeout(set(isSeen, true), unseenMs)
-    return () => clearTimeout(timer)
-  }, [])
-  const isReady = isSeen.value && messages !== undefined && !busy.value
+  const isReady = useSeen() && messages !== undefined && !busy.value
   const focusOn = (selector: string) =>
     queueMicrotask(() => article.current?.querySelector<HTMLElement>(selector)?.focus())
   const send = () => {

@@ -1,13 +1,15 @@
 /** The end of a conversation, quoted, and the content of a send below it. */
 import type { Message, OutboxEntry } from '../api.ts'
 import { Delivery } from '../conversations/delivery.tsx'
-import { Media } from '../conversations/item.tsx'
 import { preview } from '../conversations/message-summary.ts'
 import { type MediaProps, mediaOf } from '../conversations/use-blob.ts'
 import { t } from '../i18n.ts'
 import { clock, day, now, sameDay } from '../times.ts'
+import { laterPart } from '../ui/lazy-page.tsx'
 import { Time } from '../ui/marks.tsx'
 import { textOf } from './drafts.ts'
+
+const Media = laterPart(async () => (await import('../conversations/chat.tsx')).Media)
 
 export const Said = ({
   messages,

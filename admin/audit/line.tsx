@@ -55,7 +55,7 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
         .map(({ text, part }) => (part ? isolated(text) : text))
         .join('')}
       onClose={onClose}
-      footer={<Ways line={line} about={about} />}
+      footer={<RelatedLinks line={line} about={about} />}
     >
       <div>
         <State {...lookOf(line)} />
@@ -74,7 +74,7 @@ export function AuditDetail({ line, onClose }: { line: Line; onClose(): void }) 
 }
 
 /** Links to the life of its message, to all about its contact, and to the chat. */
-const Ways = ({ line: { messages }, about }: { line: Line; about: Subject }) => (
+const RelatedLinks = ({ line: { messages }, about }: { line: Line; about: Subject }) => (
   <>
     {messages !== undefined && (
       // The parts of one send have one decision.
@@ -102,11 +102,11 @@ function Facts({ line }: { line: Line }) {
     [t('audit.what'), operation],
     [t('audit.subject'), subject],
     [t('audit.outcome'), outcome],
-    [t('audit.address'), address],
+    [t('webhooks.address'), address],
   ] as const
   return (
     <dl>
-      <Fact label={t('audit.when')}>
+      <Fact label={t('search.time')}>
         <Time at={at}>{whole(at)}</Time>
       </Fact>
       {facts.map(

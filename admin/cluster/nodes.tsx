@@ -109,19 +109,19 @@ function NodeSheet(node: Node) {
         </Fact>
         <Fact label={t('settings.version')}>{version}</Fact>
         {url !== undefined && (
-          <Fact label={t('nodes.url')}>
-            <Copyable text={url} what={t('nodes.url')} />
+          <Fact label={t('webhooks.address')}>
+            <Copyable text={url} what={t('webhooks.address')} />
           </Fact>
         )}
-        <Fact label={t('nodes.id')}>
-          <Copyable text={id} what={t('nodes.id')} />
+        <Fact label={t('access.id')}>
+          <Copyable text={id} what={t('access.id')} />
         </Fact>
       </dl>
       <div>
-        <h3>{t('overview.accounts')}</h3>
+        <h3>{t('nav.sessions')}</h3>
         {accounts === 0 && <p class="soft">{t('nodes.no_accounts')}</p>}
         {accounts > 0 && (
-          <Rows label={t('overview.accounts')}>
+          <Rows label={t('nav.sessions')}>
             {sessions.map(session => (
               <Row key={session} name={session} href={`/sessions/${encodeURIComponent(session)}`} />
             ))}

@@ -23,11 +23,12 @@ import {
   RemedyButton,
   remedyFor,
 } from './delivery.tsx'
-import { Media } from './item.tsx'
+import { Picture, Plain, Video } from './media.tsx'
 import { type Bars, MessageBar } from './message-bar.tsx'
 import { itemWords } from './message-summary.ts'
 import { cutAt, Rich } from './text.tsx'
-import { mediaOf } from './use-blob.ts'
+import { type MediaProps, mediaOf } from './use-blob.ts'
+import { Voice } from './voice.tsx'
 
 interface BubbleProps {
   message: Message
@@ -107,6 +108,15 @@ function Content({ message, needle, unfolded }: BubbleProps) {
       return <Text key={nth} text={text} row={id} nth={nth} needle={needle} unfolded={unfolded} />
     return kind === 'UNKNOWN' ? <Unknown key={nth} /> : <Media key={nth} {...one} />
   })
+}
+
+/** An item that is not text, as its kind needs it. */
+export function Media(props: MediaProps) {
+  const { kind } = props.item
+  if (kind === 'IMAGE') return <Picture {...props} />
+  if (kind === 'VIDEO') return <Video {...props} />
+  if (kind === 'VOICE') return <Voice {...props} />
+  return <Plain {...props} />
 }
 
 /** What a state that needs attention means, and what helps. */

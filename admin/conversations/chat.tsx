@@ -30,7 +30,10 @@ import type { Desk } from './outgoing.ts'
 import { Person } from './person.tsx'
 import { threadOf } from './thread.ts'
 
+/** For approvals, later. Here they split no script of the chat. */
+export { Media } from './bubble.tsx'
 export { sendOn } from './desks.ts'
+export { Lightbox } from './lightbox.tsx'
 
 /** Whether the person is shown beside the chat. Kept in this browser. */
 const besides = signal(localStorage.getItem('svc.person') !== 'off')

@@ -19,8 +19,8 @@ import { costOf } from './pieces.ts'
 
 const reasons: Readonly<Record<Exclude<Right['kind'], 'open'>, TextKey>> = {
   closed: 'composer.closed',
-  used: 'composer.used',
-  expired: 'composer.expired',
+  used: 'error.quota_exhausted',
+  expired: 'error.session_expired',
   damaged: 'composer.damaged',
   gone: 'composer.gone',
   unknown: 'composer.unknown',

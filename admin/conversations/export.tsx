@@ -54,7 +54,7 @@ export function Export({ place: { session, userId }, onClose }: { place: Place; 
     <Dialog
       title={t('people.export_heading')}
       onClose={onClose}
-      footer={<Footer {...{ url, begin, onClose }} />}
+      footer={<Footer url={url} begin={begin} onClose={onClose} />}
     >
       <div class="asked-for">
         <Radios legend={t('people.export_format')} choices={formats} chosen={format} />

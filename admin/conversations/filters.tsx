@@ -3,9 +3,9 @@ import { type TextKey, t } from '../i18n.ts'
 import { conversations, nameOf, sessions } from '../live.ts'
 import type { Filter } from '../place.ts'
 import { dateOf, day, dayFrom, now } from '../times.ts'
-import { Chip, ChipWithPanel } from '../ui/chips.tsx'
+import { Chip } from '../ui/chips.tsx'
 import { Field } from '../ui/field.tsx'
-import { PickChip } from '../ui/pick.tsx'
+import { ChipWithPanel, PickChip } from '../ui/pick.tsx'
 
 const kinds: readonly [string, TextKey][] = [
   ['TEXT', 'search.kind_text'],

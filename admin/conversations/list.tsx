@@ -242,7 +242,7 @@ function Nobody({ show, only }: { show: Show; only: string }) {
       <p>{t(none ? 'conversations.none_account' : 'conversations.none_about')}</p>
       {none ? (
         <Link class="button primary" href="/sessions">
-          {t('login.add_title')}
+          {t('welcome.add')}
         </Link>
       ) : (
         hasPhone && (

@@ -49,31 +49,10 @@ export function useZoom(
   onSwipe: (step: 1 | -1) => void,
 ): Zoom {
   const view = useSignal(fitting)
-  const room = useSignal<Shape>({ width: 0, height: 0 })
-  const fitScale = useComputed(() => {
-    const own = natural.value
-    if (!own || room.value.width === 0) return undefined
-    const most = Math.min(room.value.width / own.width, room.value.height / own.height)
-    return Math.min(most, Math.max(1, leastPx / Math.max(own.width, own.height)))
-  })
+  const { room, fitScale, size } = useFit(natural)
   const most = () => Math.max(closest, closest / (fitScale.peek() ?? 1))
-  const size = useComputed(() => {
-    const [own, scale] = [natural.value, fitScale.value]
-    return own && scale !== undefined ? { width: own.width * scale, height: own.height * scale } : undefined
-  })
-
-  /** Sets the view, limited so that the picture cannot be moved out of the stage. */
-  const set = ({ zoom, x, y }: View) => {
-    const fits = size.peek() ?? { width: 0, height: 0 }
-    const within = (at: number, length: number, of: number) => {
-      const over = Math.max(0, (length * zoom - of) / 2)
-      return Math.min(over, Math.max(-over, at))
-    }
-    view.value = {
-      zoom,
-      x: within(x, fits.width, room.peek().width),
-      y: within(y, fits.height, room.peek().height),
-    }
+  const set = (wanted: View) => {
+    view.value = limited(wanted, size.peek(), room.peek())
   }
   const to = (wanted: number, at: Point) => {
     const { zoom, x, y } = view.peek()
@@ -97,31 +76,22 @@ export function useZoom(
     const now = view.peek()
     set({ zoom: now.zoom, x: now.x + x, y: now.y + y })
   }
+  const drag = (x: number) => {
+    view.value = { zoom: 1, x, y: 0 }
+  }
 
   useEffect(() => {
-    const frame = stage.current!
-    const observer = new ResizeObserver(() => {
-      room.value = { width: frame.clientWidth, height: frame.clientHeight }
-      set(view.peek())
-    })
-    observer.observe(frame)
-    const stop = listen(frame, {
-      view,
-      to,
-      fit,
-      move,
-      toggle,
-      onSwipe,
-      drag(x) {
-        view.value = { zoom: 1, x, y: 0 }
-      },
-    })
-    return () => {
-      observer.disconnect()
-      stop()
-    }
+    const hand = new Hand(stage.current!, { view, to, fit, move, toggle, onSwipe, drag })
+    return () => hand.leave()
   }, [])
-
+  useEffect(
+    () =>
+      onSize(stage.current!, size => {
+        room.value = size
+        set(view.peek())
+      }),
+    [],
+  )
   return {
     view,
     size,
@@ -132,6 +102,38 @@ export function useZoom(
     isClosest: useComputed(() => fitScale.value !== undefined && view.value.zoom >= most() - 0.001),
     by: (factor, at = middle) => to(view.peek().zoom * factor, at),
   }
+}
+
+/** @returns stops it */
+function onSize(frame: HTMLElement, take: (size: Shape) => void): () => void {
+  const observer = new ResizeObserver(() => take({ width: frame.clientWidth, height: frame.clientHeight }))
+  observer.observe(frame)
+  return () => observer.disconnect()
+}
+
+/** The stage's size, and the scale and size with which the picture fits it. */
+function useFit(natural: ReadonlySignal<Shape | undefined>) {
+  const room = useSignal<Shape>({ width: 0, height: 0 })
+  const fitScale = useComputed(() => {
+    const own = natural.value
+    if (!own || room.value.width === 0) return undefined
+    const most = Math.min(room.value.width / own.width, room.value.height / own.height)
+    return Math.min(most, Math.max(1, leastPx / Math.max(own.width, own.height)))
+  })
+  const size = useComputed(() => {
+    const [own, scale] = [natural.value, fitScale.value]
+    return own && scale !== undefined ? { width: own.width * scale, height: own.height * scale } : undefined
+  })
+  return { room, fitScale, size }
+}
+
+/** Limits a view so that the picture cannot be moved out of the stage. @param size the picture's at zoom 1 */
+function limited({ zoom, x, y }: View, size: Shape = { width: 0, height: 0 }, room: Shape): View {
+  const within = (at: number, length: number, of: number) => {
+    const over = Math.max(0, (length * zoom - of) / 2)
+    return Math.min(over, Math.max(-over, at))
+  }
+  return { zoom, x: within(x, size.width, room.width), y: within(y, size.height, room.height) }
 }
 
 export const closer = step
@@ -148,82 +150,96 @@ interface Acts {
   onSwipe(step: 1 | -1): void
 }
 
-/** Handles wheel, mouse and fingers. @returns stops it */
-function listen(frame: HTMLElement, { view, to, fit, move, toggle, drag, onSwipe }: Acts): () => void {
-  const fingers = new Map<number, Point>()
-  let from = middle
-  let moved: 'no' | 'one' | 'two' = 'no'
-  let tapped = { ...middle, at: 0 }
-  const pointOf = ({ clientX, clientY }: MouseEvent): Point => {
-    const { left, top, width, height } = frame.getBoundingClientRect()
+const apart = (one: Point, other: Point) => Math.hypot(one.x - other.x, one.y - other.y)
+
+/** Wheel, mouse and fingers on a stage. */
+class Hand {
+  readonly #frame: HTMLElement
+  readonly #acts: Acts
+  readonly #fingers = new Map<number, Point>()
+  /** Where the first finger came down, and how far it went since. */
+  #from = middle
+  #moved: 'no' | 'one' | 'two' = 'no'
+  #tapped = { ...middle, at: 0 }
+  readonly #gone = new AbortController()
+
+  constructor(frame: HTMLElement, acts: Acts) {
+    this.#frame = frame
+    this.#acts = acts
+    const { signal } = this.#gone
+    const up = (event: PointerEvent) => this.#up(event)
+    frame.addEventListener('wheel', event => this.#wheel(event), { passive: false, signal })
+    frame.addEventListener('pointerdown', event => this.#down(event), { signal })
+    frame.addEventListener('pointermove', event => this.#move(event), { signal })
+    frame.addEventListener('pointerup', up, { signal })
+    frame.addEventListener('pointercancel', up, { signal })
+  }
+
+  leave(): void {
+    this.#gone.abort()
+  }
+
+  #pointOf({ clientX, clientY }: MouseEvent): Point {
+    const { left, top, width, height } = this.#frame.getBoundingClientRect()
     return { x: clientX - left - width / 2, y: clientY - top - height / 2 }
   }
-  const apart = (one: Point, other: Point) => Math.hypot(one.x - other.x, one.y - other.y)
-  const between = (): { distance: number; at: Point } => {
-    const [one = middle, other = middle] = fingers.values()
+
+  #between(): { distance: number; at: Point } {
+    const [one = middle, other = middle] = this.#fingers.values()
     return { distance: apart(one, other), at: { x: (one.x + other.x) / 2, y: (one.y + other.y) / 2 } }
   }
 
-  const onWheel = (event: WheelEvent) => {
+  #wheel(event: WheelEvent): void {
     event.preventDefault()
     // Some mice scroll by lines. A pinch on a touch pad comes as small steps with Ctrl.
     const steps = event.deltaY * (event.deltaMode === 0 ? 1 : 20) * (event.ctrlKey ? 8 : 1)
-    to(view.peek().zoom * Math.exp(-steps / 600), pointOf(event))
+    this.#acts.to(this.#acts.view.peek().zoom * Math.exp(-steps / 600), this.#pointOf(event))
   }
-  const onDown = (event: PointerEvent) => {
+
+  #down(event: PointerEvent): void {
     // Do not start a drag on a button, such as the download of a broken picture.
     if (event.button !== 0 || (event.target as Element).closest('a, button')) return
-    const isFirst = fingers.size === 0
-    fingers.set(event.pointerId, pointOf(event))
-    frame.setPointerCapture(event.pointerId)
-    if (!isFirst) {
-      moved = 'two'
+    const isFirst = this.#fingers.size === 0
+    this.#fingers.set(event.pointerId, this.#pointOf(event))
+    this.#frame.setPointerCapture(event.pointerId)
+    this.#moved = isFirst ? 'no' : 'two'
+    if (isFirst) this.#from = this.#pointOf(event)
+  }
+
+  #move(event: PointerEvent): void {
+    const before = this.#fingers.get(event.pointerId)
+    if (!before) return
+    const { view, to, move, drag } = this.#acts
+    const was = this.#between()
+    const now = this.#pointOf(event)
+    this.#fingers.set(event.pointerId, now)
+    if (this.#fingers.size > 1) {
+      const is = this.#between()
+      if (was.distance > 0) to((view.peek().zoom * is.distance) / was.distance, is.at)
+      move(is.at.x - was.at.x, is.at.y - was.at.y)
       return
     }
-    from = pointOf(event)
-    moved = 'no'
-  }
-  const onMove = (event: PointerEvent) => {
-    const before = fingers.get(event.pointerId)
-    if (!before) return
-    const was = between()
-    const now = pointOf(event)
-    fingers.set(event.pointerId, now)
-    if (fingers.size > 1) {
-      const is = between()
-      if (was.distance > 0) to((view.peek().zoom * is.distance) / was.distance, is.at)
-      return move(is.at.x - was.at.x, is.at.y - was.at.y)
-    }
-    if (moved === 'no' && apart(from, now) > 4) moved = 'one'
-    if (moved === 'no') return
+    if (this.#moved === 'no' && apart(this.#from, now) > 4) this.#moved = 'one'
+    if (this.#moved === 'no') return
     if (view.peek().zoom > 1) move(now.x - before.x, now.y - before.y)
-    else if (moved === 'one') drag(now.x - from.x)
+    else if (this.#moved === 'one') drag(now.x - this.#from.x)
   }
-  const onUp = (event: PointerEvent) => {
-    if (!fingers.delete(event.pointerId) || fingers.size > 0) return
-    const now = pointOf(event)
+
+  #up(event: PointerEvent): void {
+    if (!this.#fingers.delete(event.pointerId) || this.#fingers.size > 0) return
+    const now = this.#pointOf(event)
     const isCut = event.type === 'pointercancel'
-    if (moved === 'no' && !isCut) {
-      const isSecond = event.timeStamp - tapped.at < tapMs && apart(tapped, now) < tapPx
-      tapped = isSecond ? { ...middle, at: 0 } : { ...now, at: event.timeStamp }
-      if (isSecond) toggle(now)
-    }
-    if (view.peek().zoom > 1) return
-    fit()
-    const [x, y] = [now.x - from.x, now.y - from.y]
-    if (moved === 'one' && !isCut && Math.abs(x) > swipePx && Math.abs(x) > Math.abs(y))
-      onSwipe(x < 0 ? 1 : -1)
+    if (this.#moved === 'no' && !isCut) this.#tap(now, event.timeStamp)
+    if (this.#acts.view.peek().zoom > 1) return
+    this.#acts.fit()
+    const [x, y] = [now.x - this.#from.x, now.y - this.#from.y]
+    if (this.#moved === 'one' && !isCut && Math.abs(x) > swipePx && Math.abs(x) > Math.abs(y))
+      this.#acts.onSwipe(x < 0 ? 1 : -1)
   }
-  frame.addEventListener('wheel', onWheel, { passive: false })
-  frame.addEventListener('pointerdown', onDown)
-  frame.addEventListener('pointermove', onMove)
-  frame.addEventListener('pointerup', onUp)
-  frame.addEventListener('pointercancel', onUp)
-  return () => {
-    frame.removeEventListener('wheel', onWheel)
-    frame.removeEventListener('pointerdown', onDown)
-    frame.removeEventListener('pointermove', onMove)
-    frame.removeEventListener('pointerup', onUp)
-    frame.removeEventListener('pointercancel', onUp)
+
+  #tap(now: Point, at: number): void {
+    const isSecond = at - this.#tapped.at < tapMs && apart(this.#tapped, now) < tapPx
+    this.#tapped = isSecond ? { ...middle, at: 0 } : { ...now, at }
+    if (isSecond) this.#acts.toggle(now)
   }
 }

@@ -41,7 +41,7 @@ export function Accounts({ status, sessions, conversations, outbox }: AccountsPr
   return (
     <section aria-labelledby="accounts">
       <header class="section-head">
-        <h2 id="accounts">{t('overview.accounts')}</h2>
+        <h2 id="accounts">{t('nav.sessions')}</h2>
         {many && <FilterField label={t('overview.filter')} wanted={wanted} />}
         {(may('login') || may('check')) && (
           <Link class="link" href="/sessions">
@@ -107,7 +107,7 @@ function Account({ session, health, follows, unread, queued }: AccountProps) {
         {connected && !follows && lastContact !== undefined && (
           <span title={whole(lastContact)}>{t('overview.polled', { when: ago(lastContact) })}</span>
         )}
-        <span>{t('overview.users', { count: user_count })}</span>
+        <span>{t('access.users_count', { count: user_count })}</span>
         {queued > 0 && <span>{t('overview.queued_here', { count: queued })}</span>}
       </p>
       <Link

@@ -70,7 +70,7 @@ const Table = ({ hours }: { hours: readonly Hour[] }) => (
   <table>
     <thead>
       <tr>
-        <th scope="col">{t('overview.hour_column')}</th>
+        <th scope="col">{t('overview.choose_hour')}</th>
         <th scope="col">{t('overview.received')}</th>
         <th scope="col">{t('overview.sent')}</th>
       </tr>

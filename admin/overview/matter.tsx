@@ -41,7 +41,7 @@ const loggedOut = ({ kind, session }: Concern & { kind: 'expired' | 'damaged' | 
   tone: kind === 'lapsed' ? 'warn' : 'bad',
   title: t(`overview.${kind}`, { name: isolated(session) }),
   action: login(session, 'sessions.login_again'),
-  note: t(`overview.${kind}_about`),
+  note: t(`sessions.is_${kind}`),
 })
 
 const looks: Looks = {
@@ -54,10 +54,10 @@ const looks: Looks = {
     action: login(session, 'login.show_code'),
     note: t('overview.pending_about'),
   }),
-  webhook: ({ status, endpoint: { url } }) => ({
+  webhook: ({ status, endpoint: { id, url } }) => ({
     tone: status === 'failing' ? 'warn' : 'bad',
     title: t(`overview.webhook_${status}`, { url: isolated(shortened(withoutScheme(url), 24)) }),
-    action: show('/webhooks', 'approvals.show'),
+    action: show(`/webhooks?webhook=${id}`, 'approvals.show'),
     note: t(`overview.webhook_${status}_about`),
     about: <Copyable text={url} what={t('webhooks.url')} />,
   }),

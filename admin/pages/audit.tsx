@@ -11,11 +11,13 @@ import { setParams, useParam } from '../place.ts'
 import { callerName, may } from '../rights.ts'
 import { timeNow } from '../times.ts'
 import { Chip } from '../ui/chips.tsx'
+import { laterPart } from '../ui/lazy-page.tsx'
 import { ListPage, Nothing, NothingFound, useLoading } from '../ui/list-page.tsx'
-import { PickChip } from '../ui/pick.tsx'
 import { Rows } from '../ui/rows.tsx'
 import { useWork } from '../ui/work.ts'
 import { loadEndpoints } from '../webhooks/endpoints.ts'
+
+const PickChip = laterPart(async () => (await import('./conversations.tsx')).PickChip)
 
 /** The lines that are loaded at a time. */
 const pageSize = 100
@@ -25,8 +27,8 @@ const hourMs = 3_600_000
 const spans: Readonly<Record<string, TextKey>> = {
   1: 'audit.span_hour',
   24: 'audit.span_day',
-  168: 'audit.span_week',
-  720: 'audit.span_month',
+  168: 'search.week',
+  720: 'search.month',
 }
 const outcomes: Readonly<Record<NonNullable<Input<'list_audit'>['outcome']>, TextKey>> = {
   done: 'audit.done',
@@ -132,11 +134,11 @@ function Chips({
         onChange={next => setParams({ what: next })}
       />
       {chip('outcome', outcome, 'audit.outcome', named(outcomes))}
-      {chip('hours', hours, 'audit.when', named(spans))}
+      {chip('hours', hours, 'search.time', named(spans))}
       {chip(
         'account',
         account,
-        'audit.account',
+        'search.account',
         (sessions.value ?? []).map(({ name }) => [name, name] as const),
       )}
       {message !== '' && chip('message', message, 'audit.message', [[message, message]])}

@@ -6,6 +6,9 @@ import { usePlace } from '../place.ts'
 import { narrow } from '../screen.ts'
 import { Icon } from '../ui/icon.tsx'
 
+/** For pages that need it later. Here it is no script of its own. */
+export { PickChip } from '../ui/pick.tsx'
+
 export function Conversations() {
   const place = usePlace()
   const isOpen = place.userId !== ''

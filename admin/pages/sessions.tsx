@@ -54,7 +54,10 @@ export function Sessions() {
   const isMissing = all && all.length > 0 && chosen !== undefined && more === '' && !account
   return (
     <div class="page sessions">
-      <PageHead title={t('nav.sessions')} action={all && <Ways all={all} onInvite={set(inviting, true)} />} />
+      <PageHead
+        title={t('nav.sessions')}
+        action={all && <AddAccounts all={all} onInvite={set(inviting, true)} />}
+      />
       {isMissing && <Missing name={chosen} />}
       {all ? <Shown all={all} onAsk={ask} /> : <LoadingRows />}
       {account && <AccountSheet session={account} onAsk={ask} onClose={close} />}
@@ -74,7 +77,7 @@ interface AllProps {
 }
 
 /** The ways to more accounts. */
-const Ways = ({ all, onInvite }: AllProps & { onInvite(): void }) => (
+const AddAccounts = ({ all, onInvite }: AllProps & { onInvite(): void }) => (
   <span class="page-actions">
     {may('invitations') && (
       <button class="button" type="button" onClick={onInvite}>
@@ -151,7 +154,7 @@ function Empty() {
             type="button"
             onClick={() => navigate(loginPath('default'), { state: beginNow })}
           >
-            {t('sessions.empty_add')}
+            {t('welcome.go')}
           </button>
         </>
       )}

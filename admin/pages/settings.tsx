@@ -50,8 +50,8 @@ export function Settings() {
   }, [chosen])
   return (
     <div class="page settings" data-group={chosen?.id}>
-      <PageHead title={t('settings.title')} />
-      <nav aria-label={t('settings.title')}>
+      <PageHead title={t('nav.settings')} />
+      <nav aria-label={t('nav.settings')}>
         <ul>
           {shown.map(group => (
             <li key={group.id}>
@@ -68,7 +68,7 @@ export function Settings() {
       <section aria-labelledby="group">
         <Link class="back" href="/settings">
           <Icon name="back" size={18} />
-          {t('settings.title')}
+          {t('nav.settings')}
         </Link>
         <h2 id="group" ref={title} tabIndex={-1}>
           {t(open.text)}

@@ -27,7 +27,7 @@ export function Add({ onClose }: { onClose(): void }) {
   }
   return (
     <Ask
-      title={t('login.add_title')}
+      title={t('welcome.add')}
       action={t('login.show_code')}
       onClose={onClose}
       onError={error => {

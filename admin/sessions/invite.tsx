@@ -30,7 +30,7 @@ const looks: Readonly<Record<Invitation['status'], Look>> = {
 const rank = ({ status }: Invitation): number => Number(status !== 'active')
 
 const columns = [
-  ['sessions.name'],
+  ['access.name'],
   ['invite.agent', 'wide'],
   ['invite.joined', 'number'],
   ['invite.ends', 'wide'],

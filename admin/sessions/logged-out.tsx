@@ -14,7 +14,7 @@ export function LoggedOut({ conversations }: { conversations: readonly Conversat
   return (
     <section class="card empty first-account logged-out">
       <Bot />
-      <h2>{t('sessions.out_title')}</h2>
+      <h2>{t('overview.says_out')}</h2>
       <p>{t('sessions.out_about')}</p>
       {(may('login') ? [...names] : []).slice(0, mostShown).map((name, index) => (
         <Link

@@ -33,7 +33,7 @@ export function Rename({ name, onClose }: { name: string; onClose(): void }) {
         onClose()
       }}
     >
-      <NameField label={t('sessions.name')} value={name} problem={problem.value} />
+      <NameField label={t('access.name')} value={name} problem={problem.value} />
     </Ask>
   )
 }

@@ -171,10 +171,10 @@ function OneByOne({ found, names, onChoose }: OneByOneProps) {
 }
 
 const columns = [
-  ['sessions.name'],
+  ['access.name'],
   ['sessions.state', 'wide'],
   ['sessions.last_poll', 'wide'],
-  ['sessions.people', 'wide number'],
+  ['access.users', 'wide number'],
 ] as const
 
 interface ChooseAllProps {
@@ -187,7 +187,7 @@ const ChooseAll = ({ isChosen, onChoose }: ChooseAllProps) => (
   <th scope="col">
     <input
       type="checkbox"
-      aria-label={t('sessions.choose_all')}
+      aria-label={t('approvals.choose_all')}
       checked={isChosen}
       onChange={event => onChoose(event.currentTarget.checked)}
     />

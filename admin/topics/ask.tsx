@@ -28,7 +28,7 @@ export function RemoveTopic({ topic: { name, waiting }, onClose }: QuestionProps
     <Ask
       alert
       title={t('topics.remove_title', { name: isolated(name) })}
-      action={t('topics.remove')}
+      action={t('webhooks.remove')}
       danger
       onClose={onClose}
       run={async () => {
@@ -123,7 +123,7 @@ function Made({ topic, added: { key, name }, onClose }: { topic: string; added: 
           </div>
           <div class="field">
             <span class="label">{t('topics.key_in_address')}</span>
-            <Copyable text={`${address}?key=${key}`} what={t('topics.address')} />
+            <Copyable text={`${address}?key=${key}`} what={t('webhooks.address')} />
             <p class="soft small">{t('topics.key_in_address_about')}</p>
           </div>
         </>

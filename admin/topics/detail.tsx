@@ -40,15 +40,15 @@ export function TopicDetail({ topic: listed, onAsk, onClose }: DetailProps) {
             {t('topics.change')}
           </button>
           <button type="button" class="button" onClick={() => onAsk({ what: 'remove', topic })}>
-            {t('topics.remove')}
+            {t('webhooks.remove')}
           </button>
         </>
       }
     >
       <People topic={topic} onAsk={onAsk} />
       <section class="field">
-        <h3>{t('topics.address')}</h3>
-        {address ? <Copyable text={address} what={t('topics.address')} /> : t('access.no_rest')}
+        <h3>{t('webhooks.address')}</h3>
+        {address ? <Copyable text={address} what={t('webhooks.address')} /> : t('access.no_rest')}
         <p class="soft small">{t('topics.address_about')}</p>
         {may('keys') && (
           <div>

@@ -26,7 +26,7 @@ export function AddTopic({ onClose }: { onClose(): void }) {
         show()
         const name = String(form.get('name')).trim()
         if (!/^[\p{L}\p{M}\p{N}_-]{1,64}$/u.test(name)) return show(t('topics.name_bad'))
-        if (!form.has('to')) return show(t('topics.no_contact'))
+        if (!form.has('to')) return show(t('overview.recent_none'))
         const [session, to] = JSON.parse(String(form.get('to'))) as [string, string]
         await topicCalls.add({ name, session, to: [to], ...settingsIn(form) })
         onClose()
@@ -40,7 +40,7 @@ export function AddTopic({ onClose }: { onClose(): void }) {
       />
       <ContactChoice />
       <details class="more-fields">
-        <summary>{t('topics.settings')}</summary>
+        <summary>{t('nav.settings')}</summary>
         <Settings />
       </details>
       {problem}
@@ -78,7 +78,7 @@ export function JoinTopic({ topic: { name, people }, onClose }: { topic: Topic; 
       onError={show}
       run={async form => {
         show()
-        if (!form.has('to')) return show(t('topics.no_contact'))
+        if (!form.has('to')) return show(t('overview.recent_none'))
         const [, to] = JSON.parse(String(form.get('to'))) as [string, string]
         await topicCalls.change({ topic: name, add: [to] })
         tell(t('topics.changed'))

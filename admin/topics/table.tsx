@@ -59,7 +59,7 @@ function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
     { id: 'change', label: t('topics.change'), icon: 'edit', run: () => onAsk({ what: 'change', topic }) },
     {
       id: 'remove',
-      label: t('topics.remove'),
+      label: t('webhooks.remove'),
       icon: 'close',
       danger: true,
       run: () => onAsk({ what: 'remove', topic }),

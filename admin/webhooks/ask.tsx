@@ -149,7 +149,7 @@ export function Secret({
       alert
       footer={
         <button class="button primary" type="button" onClick={onClose}>
-          {t('webhooks.secret_kept')}
+          {t('access.secret_kept')}
         </button>
       }
     >

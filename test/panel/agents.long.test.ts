@@ -146,7 +146,7 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await hand.escape()
     await sheet.waitFor({ state: 'detached' })
     await hand.press(rowOf(page, 'a person stopped it').getByRole('link'))
-    await hand.press(sheet.getByRole('link', { name: t('agents.messages_one', { count: 1 }), exact: true }))
+    await hand.press(sheet.getByRole('link', { name: t('search.messages_one', { count: 1 }), exact: true }))
     await page.getByRole('article').getByText('Tidy up my folder').waitFor()
     expect(panel.complaints).toEqual([])
   })

@@ -43,7 +43,7 @@ test.skipIf(!hasBrowser || !isPostgresThere())(
     const most = (await shares()).findIndex(count => count > 1)
     await rows.nth(most).getByRole('link').press('Enter')
     const sheet = page.getByRole('dialog')
-    const named = sheet.getByRole('list', { name: en['overview.accounts'] }).getByRole('listitem')
+    const named = sheet.getByRole('list', { name: en['nav.sessions'] }).getByRole('listitem')
     await named.first().waitFor()
     expect(await named.allInnerTexts()).toEqual((await nodes())[most]!.sessions)
     await page.keyboard.press('Escape')

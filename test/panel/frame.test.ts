@@ -9,7 +9,7 @@ import { wordsOf } from '../support/panel-hand.ts'
 
 const words = wordsOf('en')
 
-const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'settings.title': 'Réglages' }
+const french = { 'language.name': 'Français', 'nav.overview': 'Vue d’ensemble', 'nav.settings': 'Réglages' }
 
 /** Navigates like a link of the panel, without a page load. */
 const visit = (page: Page, path: string) => page.evaluate(to => history.pushState(null, '', to), path)
@@ -58,9 +58,9 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     }
     await page.evaluate(() => localStorage.setItem('svc.language', 'zh'))
     await page.reload()
-    await page.getByRole('heading', { level: 1, name: en['settings.title'] }).waitFor()
+    await page.getByRole('heading', { level: 1, name: en['nav.settings'] }).waitFor()
     isDown = false
-    await page.getByRole('heading', { level: 1, name: zh['settings.title'] }).waitFor()
+    await page.getByRole('heading', { level: 1, name: zh['nav.settings'] }).waitFor()
     await page.evaluate(() => localStorage.clear())
     expect(panel.complaints.filter(line => !/ERR_FAILED/.test(line))).toEqual([])
   })
@@ -187,7 +187,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     await page.getByText(words('settings.kept_days_other', { count: 30 }), { exact: true }).waitFor()
     await page.getByText(words('settings.kept_count_other', { count: '100,000' })).waitFor()
     const group = (key: 'settings.browser' | 'settings.service') =>
-      page.getByRole('navigation', { name: en['settings.title'] }).getByRole('link', { name: en[key] })
+      page.getByRole('navigation', { name: en['nav.settings'] }).getByRole('link', { name: en[key] })
     await group('settings.service').click()
     await page
       .getByRole('button', { name: words('action.copy_what', { what: en['settings.directory'] }) })
@@ -204,7 +204,7 @@ describe.skipIf(!hasBrowser)('the frame and the settings', () => {
     expect(await violationsInBothThemes(page)).toEqual([])
     // On a phone the groups are a page, and each group is one.
     await page.setViewportSize({ width: 390, height: 844 })
-    await page.getByRole('main').getByRole('link', { name: en['settings.title'] }).press('Enter')
+    await page.getByRole('main').getByRole('link', { name: en['nav.settings'] }).press('Enter')
     await page.getByRole('combobox').waitFor({ state: 'hidden' })
     await group('settings.browser').and(page.locator(':focus')).press('Enter')
     await page.getByRole('heading', { level: 2 }).and(page.locator(':focus')).waitFor()

@@ -72,7 +72,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     await main.getByText(t('overview.says_none')).waitFor()
     await isForAll('no account yet')
     await navigate(t('nav.sessions'))
-    await hand.press(button(t('sessions.empty_add')))
+    await hand.press(button(t('welcome.go')))
     await dialog.getByRole('img', { name: t('login.qr_alt') }).waitFor()
     await isForAll('a QR code')
     await service.phone('scan', { verify_code: '4711', confirm: true })
@@ -141,7 +141,7 @@ export function liveThrough(language: 'en' | 'zh', viewport: typeof wide, by: (p
     // Rename the account, and add another one that becomes the default.
     await navigate(t('nav.sessions'))
     await hand.choose(menuOf('default'), t('sessions.rename'))
-    await hand.write(dialog.getByRole('textbox', { name: t('sessions.name') }), '客服-shop')
+    await hand.write(dialog.getByRole('textbox', { name: t('access.name') }), '客服-shop')
     await hand.enter()
     await account('客服-shop').waitFor()
     await dialog.waitFor({ state: 'detached' })

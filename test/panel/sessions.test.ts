@@ -320,7 +320,7 @@ describe.skipIf(!hasBrowser)('an account logged in', () => {
   test('the first by keyboard, with wrong digits; another with rejected names and a renewed code; an abandoned login ends', async () => {
     await using panel = await withPanel({ sessions: [], switches: { verify_code: 'on' } })
     const page = await panel.open({ path: '/sessions' })
-    await page.getByRole('button', { name: en['sessions.empty_add'] }).focus()
+    await page.getByRole('button', { name: en['welcome.go'] }).focus()
     await page.keyboard.press('Enter')
     await code(page).waitFor()
     expect(await code(page).getAttribute('src')).toStartWith('data:image/svg+xml,')

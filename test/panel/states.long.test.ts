@@ -70,7 +70,7 @@ describe.skipIf(!hasBrowser)('accessibility of states', () => {
   test('logins: no account yet, the code, the end, a rejected name, a new code, many at once', async () => {
     await using panel = await withPanel({ sessions: [] })
     const page = await panel.open({ path: '/sessions' })
-    const wake = page.getByRole('button', { name: en['sessions.empty_add'] })
+    const wake = page.getByRole('button', { name: en['welcome.go'] })
     await wake.waitFor()
     await isFit(page, 'no account')
     await wake.click()

@@ -149,10 +149,10 @@ describe.skipIf(!hasBrowser)('topics', () => {
     expect(await keys.list(owner)).toMatchObject([{ name: 'nas', can: ['notify'], topics: ['home'] }])
     await hand.press(button(t('access.secret_kept')))
 
-    await hand.press(button(t('topics.remove')))
+    await hand.press(button(t('webhooks.remove')))
     await page.getByRole('alertdialog').waitFor()
     await isForAll('the question')
-    await hand.press(page.getByRole('alertdialog').getByRole('button', { name: t('topics.remove') }))
+    await hand.press(page.getByRole('alertdialog').getByRole('button', { name: t('webhooks.remove') }))
     await page.getByText(t('topics.none'), { exact: true }).waitFor()
     expect(await topics.list(owner)).toEqual([])
     // The browser logs the rejected calls, also those that were on their way when the first key was made.

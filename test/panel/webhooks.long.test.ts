@@ -54,7 +54,7 @@ async function openPage(panel: TestPanel, path: string) {
       const read = () => page.evaluate(() => navigator.clipboard.readText())
       await panel.until('it is copied', async () => (await read()) === secret)
       expect(secret).toMatch(/^whsec_[\w+/]{43}=$/)
-      await hand.press(button(t('webhooks.secret_kept')))
+      await hand.press(button(t('access.secret_kept')))
       await dialog.waitFor({ state: 'detached' })
       expect(await page.content()).not.toContain(secret)
       return secret
@@ -88,7 +88,7 @@ describe.skipIf(!hasBrowser)('webhooks', () => {
     await dialog.getByRole('checkbox', { name: t('webhooks.type_disabled') }).check()
     await hand.write(dialog.getByRole('textbox', { name: t('webhooks.headers_optional') }), 'X-Key: hush')
     await hand.press(button(t('webhooks.add')))
-    await button(t('webhooks.secret_kept')).waitFor()
+    await button(t('access.secret_kept')).waitFor()
     await own.isForAll('a secret')
     await own.copiedSecret()
     await add.and(page.locator(':focus')).waitFor()
