@@ -78,7 +78,13 @@ export async function othersServed(options: ServedOptions): Promise<ServedReport
         target.restore()
         target.pauseMs()
         await run(target)
-        await Bun.sleep(50)
+        // The next one begins when this one is worked off. Else they pile up on a machine in demand.
+        const { asks } = target
+        await until(
+          'the caller beside is answered',
+          patienceMs,
+          () => target.asks > asks + 1 || target.broken(),
+        )
         pauses.push(target.pauseMs())
       }
       onLine(`${name}: ${pauses.join(' ')} ms, ${target.peakMb} MB`)

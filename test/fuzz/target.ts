@@ -32,6 +32,8 @@ export interface Target extends AsyncDisposable {
   broken(): string | undefined
   /** The longest wait of the caller beside for the work of the service, ms, since the last time this was asked. */
   pauseMs(): number
+  /** How often the caller beside was answered. */
+  readonly asks: number
   readonly peakMb: number
   /** A numbered message comes, and is read once, by a reader of its own. @returns what is wrong */
   count(): Promise<string | undefined>
@@ -178,6 +180,9 @@ export async function startTarget(options: TargetOptions): Promise<Target> {
     },
     pauseMs() {
       return Atomics.exchange(numbers, cell.pauseMs, 0)
+    },
+    get asks() {
+      return Atomics.load(numbers, cell.asks)
     },
     get peakMb() {
       return numbers[cell.peakMb]!
