@@ -1,6 +1,7 @@
 /**
  * Makes what `npm pack` adds to the sources: `lib`, which is `src` as JavaScript with types, and the panel.
- * Two files in `lib` are for Node: the one that a program imports, and the one that npx starts.
+ * Two files in `lib` are for Node: the one that a program imports, and the one that npx starts. `client.d.ts` has the types of
+ * `svc/client` in one file.
  *
  * What is wrong with the types is found by the check of the tests; here tsc looks only at what it declares.
  *
@@ -11,6 +12,7 @@ import { chmod, cp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { extname, join, resolve } from 'node:path'
 import process from 'node:process'
 import { engines } from '../package.json' with { type: 'json' }
+import { clientDeclarations } from './build/client-types.ts'
 import { commitLabel } from './build/commit.ts'
 import { buildPanel, makeWorkshop } from './panel.ts'
 
@@ -62,6 +64,7 @@ try {
   await cp(join(root, 'src'), workshop, { recursive: true, filter: isRead })
   await writeFile(join(workshop, 'on-node.js'), await createNodeModule())
   await writeFile(join(workshop, 'svc.js'), program)
+  await writeFile(join(workshop, 'client.d.ts'), await clientDeclarations(root))
   const commit = commitLabel()
   if (commit !== undefined) {
     const path = join(workshop, 'version.js')

@@ -15,11 +15,11 @@ const config: KnipConfig = {
     '.': {
       entry: [
         // The program and the library.
-        'src/{main,index}.ts!',
+        'src/{main,index,client/index}.ts!',
         // What scripts/panel.ts builds.
         'admin/{main.tsx,language-data.ts,unloaded.ts}!',
         // Commands, and programs that other scripts start.
-        'scripts/{build,bundle,cluster,package,panel,panel-port,pictures,release,scalar,smoke,tests,unused}.ts!',
+        'scripts/{build,bundle,client-routes,cluster,package,panel,panel-port,pictures,release,scalar,smoke,tests,unused}.ts!',
         'scripts/benchmarks/{main,bare-*,counted,load,upstream}.ts!',
         'scripts/smoke/library.ts!',
         // Tests, programs that they and ./scripts/fuzz and ./scripts/storm start, and files that their processes preload.

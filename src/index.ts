@@ -1,24 +1,24 @@
 /** Public exports of the library. */
 
-export type { Health } from './gateway/health.ts'
-export type { CallOptions } from './library/calls.ts'
-export type { HandlerContext, HandlerOptions, MessageHandler } from './library/handlers.ts'
-export type { SvcOptions } from './library/options.ts'
-export {
-  type AuditQuery,
-  type EventsOptions,
-  type ExportFilter,
-  type MessagesOptions,
-  type PartGrant,
-  Svc,
-  type SvcAgents,
-  type SvcBackups,
-  type SvcInvitations,
-  type SvcKeys,
-  type SvcOutbox,
-  type SvcPart,
-  type SvcTopics,
-} from './library/svc.ts'
+export type {
+  AskInput,
+  AuditQuery,
+  CallOptions,
+  EventsOptions,
+  ExportFilter,
+  MessagesOptions,
+  PartGrant,
+  SvcAgents,
+  SvcApi,
+  SvcBackups,
+  SvcInvitations,
+  SvcKeys,
+  SvcOutbox,
+  SvcPart,
+  SvcTopics,
+} from './client/api.ts'
+export type { HandlerContext, HandlerOptions, MessageHandler } from './client/handlers.ts'
+export type { ConnectOptions } from './client/svc.ts'
 export type {
   Downloaded,
   DownloadInput,
@@ -33,7 +33,10 @@ export type {
   SendInput,
   SetDefaultInput,
   SetDefaultResult,
-} from './library/verbs.ts'
+} from './client/verbs.ts'
+export type { Health } from './gateway/health.ts'
+export type { SvcOptions } from './library/options.ts'
+export { Svc } from './library/svc.ts'
 export type {
   AgentConversation,
   AgentQuestion,

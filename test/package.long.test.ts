@@ -20,6 +20,8 @@ const root = join(import.meta.dirname, '..')
 const page = await readFile(join(root, 'src/library/README.md'), 'utf8')
 const examples = [...page.matchAll(/^```ts\n([\s\S]*?)^```$/gm)].map(match => match[1]!)
 const [echo, login, handlers, look, slow] = examples
+/** Those that open a data directory. */
+const opening = examples.filter(text => !text.includes('svc/client'))
 
 /** Node as npm has it, in a folder of its own, or why it cannot be had. */
 const node24 = await installed('node@24', 'node')
@@ -60,6 +62,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     expect(made.filter(path => !files.includes(path))).toEqual([])
     expect(besides).toEqual([
       'lib/cli/licenses.txt.br',
+      'lib/client.d.ts',
       'lib/on-node.js',
       'lib/operations/export-page.css',
       ...['phone.css', 'phone.html', 'phone.js', 'texts.json'].map(name => `lib/sandbox/page/${name}`),
@@ -106,7 +109,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
     ['as Node has it, with no types but the browser’s', { module: 'NodeNext', lib: ['ESNext', 'DOM'] }],
   ])('a project %s', (_what, settings) => {
     test('compiles the examples with everything checked, and no misuse', async () => {
-      expect(examples).toHaveLength(5)
+      expect(examples).toHaveLength(6)
       await writeFile(join(project, 'misuse.ts'), misuse)
       const strict = {
         ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
@@ -220,7 +223,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
         `Node ${version} says which one is needed, whichever example it is given (skipped where it cannot be had)`,
         async () => {
           if ('why' in had) return
-          for (const [index, text] of examples.entries()) {
+          for (const [index, text] of opening.entries()) {
             const program = join(project, `on-node-${index}.mjs`)
             await writeFile(program, new Bun.Transpiler({ loader: 'ts' }).transformSync(text))
             const { status, stderr } = await inProject([join(had.folder, nodeOf), program])

@@ -127,7 +127,7 @@ test('an exported type or class bears its name alone', () => {
   const places = Map.groupBy(
     files
       // The library names the results of its methods for programs, after the schemas in `model`.
-      .filter(({ path }) => path.startsWith('src/') && path !== 'src/library/verbs.ts')
+      .filter(({ path }) => path.startsWith('src/') && path !== 'src/client/verbs.ts')
       .flatMap(({ path, text }) =>
         [...text.matchAll(/^export (?:abstract )?(?:class|interface|type) (\w+)/gm)].map(([, name]) => ({
           name,

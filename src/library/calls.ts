@@ -1,32 +1,22 @@
 /** How the methods of `Svc` call operations: through the gate, as a caller, until svc is closed. */
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
+import type { CallOptions } from '../client/api.ts'
+import { Life } from '../client/background.ts'
+import type { SendInput } from '../client/verbs.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { createDirectCall } from '../model/call.ts'
-import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError } from '../model/error.ts'
 import type { SendResult } from '../model/message.ts'
 import type { Principal } from '../model/principal.ts'
 import { invoke } from '../operations/gate.ts'
 import type { TypedOperation, TypedTool } from '../operations/operation.ts'
+import { verbs } from '../operations/tools.ts'
 import type { Log } from '../platform/log.ts'
 import { findSystemUser } from '../platform/process.ts'
 import { checkOptions } from './options.ts'
-import { type SendInput, verbs } from './verbs.ts'
-
-export interface CallOptions {
-  /** Ends the call. Its promise then rejects with the reason of the signal. */
-  signal?: AbortSignal
-  /**
-   * For `send` and `download`: the files that the call names must lie in this folder, and no link in it is followed.
-   * Use it for a folder in which another program writes.
-   */
-  below?: string
-}
 
 export class Calls {
-  /** Aborts when svc begins to close. Calls are still possible, for handlers and loops that come to their end. */
-  readonly stop = new AbortController()
-  /** Every further call is rejected. */
-  isEnded = false
+  readonly life = new Life()
   readonly #gateway: RunningGateway
   readonly #log: Log
   readonly #hasStore: boolean
@@ -35,11 +25,6 @@ export class Calls {
     this.#gateway = gateway
     this.#log = log
     this.#hasStore = hasStore
-  }
-
-  /** @throws SvcError `shutting_down` if `isEnded` */
-  rejectIfEnded(): void {
-    if (this.isEnded) throw closedError()
   }
 
   async send(by: Principal, input: SendInput, options: CallOptions = {}): Promise<SendResult> {
@@ -58,7 +43,7 @@ export class Calls {
     input: unknown,
     options: CallOptions = {},
   ): Promise<Static<O>> {
-    this.rejectIfEnded()
+    this.life.rejectIfEnded()
     checkOptions('call', options)
     const { below, signal } = options
     signal?.throwIfAborted()
@@ -90,10 +75,8 @@ export class Calls {
     operation: TypedOperation<I, O>,
     input: unknown,
   ): Promise<Static<O>> {
-    this.rejectIfEnded()
-    const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.stop.signal })
+    this.life.rejectIfEnded()
+    const call = createDirectCall({ by, address: `library:${findSystemUser()}`, signal: this.life.stop })
     return invoke(operation, this.#gateway, input, call, this.#log)
   }
 }
-
-export const closedError = () => new SvcError('shutting_down', 'svc is closed')

@@ -105,6 +105,12 @@ const kinds = {
     hint: 'Check free disk space and permissions of the data directory; a running svc recovers by itself.',
   },
   shutting_down: { status: 503, title: 'Service is stopping', hint: 'Call again when the service is back.' },
+  // Thrown only by a program that calls a service.
+  unreachable: {
+    status: 503,
+    title: 'No service answers',
+    hint: 'Check the address, and that the service runs.',
+  },
 } as const satisfies Record<string, ErrorKind>
 
 /** A code of the catalogue. */

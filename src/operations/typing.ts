@@ -3,10 +3,7 @@ import { closed, optional } from '../model/shapes.ts'
 import { defineOperation } from './operation.ts'
 import { SendInput, send } from './send.ts'
 
-/**
- * Only for the command line. Other doors have the argument `typing` of `send`, which cannot end the sign
- * early.
- */
+/** Tools have the argument `typing` of `send` for it, which cannot end the sign early. */
 export const showTyping = defineOperation({
   name: 'show_typing',
   title: 'Show a user that the bot is typing',
@@ -21,6 +18,7 @@ export const showTyping = defineOperation({
   }),
   output: SendResult,
   errors: send.errors,
+  rest: { route: 'POST /users/{to}/typing', tag: 'messages' },
   run: ({ sender }, { to, session, typing = true }, call) =>
     sender.send({ to, media: [], session, typing }, call),
 })

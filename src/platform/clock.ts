@@ -149,7 +149,9 @@ export function startAwakeTimer(ms: number, over: () => void): AwakeTimer {
 
 /** Waits for `work`, at most `ms` in which this process ran. @returns whether the work has ended */
 export async function endsWithin(ms: number, work: Promise<unknown>): Promise<boolean> {
-  const { promise: late, resolve } = Promise.withResolvers<boolean>()
-  const timer = startAwakeTimer(ms, () => resolve(false))
-  return Promise.race([work.then(() => true), late]).finally(timer.stop)
+  let timer: AwakeTimer | undefined
+  const late = new Promise<boolean>(resolve => {
+    timer = startAwakeTimer(ms, () => resolve(false))
+  })
+  return Promise.race([work.then(() => true), late]).finally(() => timer?.stop())
 }

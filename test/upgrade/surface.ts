@@ -147,7 +147,7 @@ async function listMetrics(): Promise<Surface['metrics']> {
   )
 }
 
-/** The declarations of the library, a list of lines for each file. */
+/** What the library exports, and the lines of its declarations. */
 async function listTypes(): Promise<Surface['types']> {
   const out = join(root, 'node_modules/.cache/svc-surface')
   const args = [
@@ -163,11 +163,9 @@ async function listTypes(): Promise<Surface['types']> {
   if ((await tsc.exited) !== 0) throw new Error('the sources do not compile')
   try {
     // The other files repeat what operations take and answer.
-    const files = ['index', 'library/calls', 'library/handlers', 'library/options', 'library/svc']
-    const texts = await Promise.all(
-      files.map(async file => [file, await readFile(join(out, `${file}.d.ts`), 'utf8')] as const),
-    )
-    return Object.fromEntries(texts.map(([file, text]) => [file, linesOf(text)]))
+    const files = ['client/api', 'client/handlers', 'client/svc', 'library/options', 'library/svc']
+    const read = async (file: string) => linesOf(await readFile(join(out, `${file}.d.ts`), 'utf8'))
+    return { index: await read('index'), library: (await Promise.all(files.map(read))).flat() }
   } finally {
     await rm(out, { recursive: true, force: true })
   }

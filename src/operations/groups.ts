@@ -1,17 +1,13 @@
 /**
- * Turns operations into methods of `svc.outbox`, `svc.webhooks`, `svc.keys`, `svc.invitations`, `svc.topics`, `svc.backups` and `svc.agents`. Arguments and
- * results follow the definitions.
+ * Operations as the library has them: each group is a field of `Svc`, and each operation in it a method with this name.
  */
-import type { Static, TObject, TSchema } from '@sinclair/typebox'
-import * as ofAgents from '../operations/agents.ts'
-import { getBackups } from '../operations/backups.ts'
-import * as ofInvitations from '../operations/invitations.ts'
-import * as ofKeys from '../operations/keys.ts'
-import type { Operation, TypedOperation } from '../operations/operation.ts'
-import * as ofOutbox from '../operations/outbox.ts'
-import type { CallerInput } from '../operations/schema.ts'
-import * as ofTopics from '../operations/topics.ts'
-import * as ofWebhooks from '../operations/webhooks.ts'
+import * as ofAgents from './agents.ts'
+import { getBackups } from './backups.ts'
+import * as ofInvitations from './invitations.ts'
+import * as ofKeys from './keys.ts'
+import * as ofOutbox from './outbox.ts'
+import * as ofTopics from './topics.ts'
+import * as ofWebhooks from './webhooks.ts'
 
 /** Operations for queued sends. All processes that use the store of the data directory share the outbox. */
 const outbox = {
@@ -124,43 +120,4 @@ const agents = {
   answer: ofAgents.answerAgentQuestion,
 }
 
-type InputOf<D> = D extends { input: infer I extends TSchema } ? CallerInput<I> : never
-type AnswerOf<D> = D extends { output: infer O extends TSchema } ? Static<O> : never
-type PositionalKeys<D> = D extends { positionals: infer P extends readonly string[] } ? P : []
-type PositionalArguments<I, P extends readonly string[]> = { -readonly [N in keyof P]: I[P[N] & keyof I] }
-type OtherArguments<I> = keyof I extends never ? [] : Partial<I> extends I ? [others?: I] : [others: I]
-
-/**
- * An operation as a method: first its positional arguments, then an object with the other keys of its input.
- */
-export type Method<D> = (
-  ...args: [
-    ...PositionalArguments<InputOf<D>, PositionalKeys<D>>,
-    ...OtherArguments<Omit<InputOf<D>, PositionalKeys<D>[number]>>,
-  ]
-) => Promise<AnswerOf<D>>
-
-export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
-
-/** Groups of operations. Each group is a field of `Svc`. */
 export const groups = { outbox, webhooks, keys, invitations, topics, backups, agents }
-export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }
-
-type InvokeOperation = (operation: TypedOperation<TObject, TSchema>, input: unknown) => Promise<unknown>
-
-/** Returns a group's operations as methods with the same names. */
-export const methodsOf = <G extends Readonly<Record<string, unknown>>>(
-  group: G,
-  invoke: InvokeOperation,
-): Methods<G> =>
-  Object.fromEntries(
-    Object.entries(group).map(([name, operation]) => [
-      name,
-      async (...args: unknown[]) => invoke(operation as never, inputOf(operation as Operation, args)),
-    ]),
-  ) as unknown as Methods<G>
-
-function inputOf({ positionals: keys = [] }: Operation, args: readonly unknown[]): Record<string, unknown> {
-  const positional = Object.fromEntries(keys.map((key, index) => [key, args[index]]))
-  return { ...(args[keys.length] as object | undefined), ...positional }
-}

@@ -3,9 +3,7 @@
  */
 import type { Static, TSchema } from '@sinclair/typebox'
 import type { CallerInput } from '../operations/schema.ts'
-import { verbs } from '../operations/tools.ts'
-
-export { verbs }
+import type { verbs } from '../operations/tools.ts'
 
 type Verbs = typeof verbs
 /** Same type, resolved to a plain object so that editors display its fields. */

@@ -3,8 +3,6 @@
  * others. A handler that throws gets the message again, up to three times in all, and then the next one. A
  * handler that hangs delays no other handler.
  */
-
-import { addAbortListener } from 'node:events'
 import type { Message } from '../model/message.ts'
 import type { FollowedMessages } from '../operations/reading.ts'
 import { backoffMs, type Clock, endsWithin } from '../platform/clock.ts'
@@ -135,9 +133,13 @@ export class MessageHandlers extends RoomPart<HandlerPorts> {
   }
 
   /** Returns the result of `work`, or false if the grace period ends first. */
-  async #untilTimeout(work: Promise<boolean>): Promise<boolean> {
-    const timedOut = Promise.withResolvers<boolean>()
-    using _listening = addAbortListener(this.#timeout.signal, () => timedOut.resolve(false))
-    return await Promise.race([work, timedOut.promise])
+  #untilTimeout(work: Promise<boolean>): Promise<boolean> {
+    const { signal } = this.#timeout
+    if (signal.aborted) return Promise.resolve(false)
+    return new Promise((resolve, reject) => {
+      const late = () => resolve(false)
+      signal.addEventListener('abort', late)
+      work.then(resolve, reject).finally(() => signal.removeEventListener('abort', late))
+    })
   }
 }
