@@ -16,6 +16,7 @@ export type {
   SvcOutbox,
   SvcPart,
   SvcTopics,
+  SvcWebhooks,
 } from './client/api.ts'
 export type { HandlerContext, HandlerOptions, MessageHandler } from './client/handlers.ts'
 export type { ConnectOptions } from './client/svc.ts'

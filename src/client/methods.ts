@@ -24,7 +24,7 @@ export type Method<D> = (
   ]
 ) => Promise<AnswerOf<D>>
 
-export type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
+type Methods<G> = { readonly [K in keyof G]: Method<G[K]> }
 
 /** Groups of operations. Each group is a field of `Svc`. */
 export type Groups = { readonly [G in keyof typeof groups]: Methods<(typeof groups)[G]> }

@@ -36,7 +36,7 @@ async function opened(): Promise<World> {
   }
 }
 
-export const masterToken = 'correct-horse-battery-staple'
+const masterToken = 'correct-horse-battery-staple'
 
 export async function connected(): Promise<World & { readonly url: string }> {
   const t = await withGateway()
