@@ -49,10 +49,13 @@ function Row({ item, onAsk }: { item: Key; onAsk(question: Asked): void }) {
         <RowLink href={withParams({ key: id })}>
           <bdi>{name}</bdi>
         </RowLink>
-        <span class="narrow soft small cut">{mayText(item)}</span>
+        <div class="narrow soft small">
+          {mayText(item)}
+          <Scope item={item} />
+        </div>
       </th>
       <td class="wide cell">
-        <span class="block cut">{mayText(item)}</span>
+        {mayText(item)}
         <Scope item={item} />
       </td>
       <td class="soft">

@@ -82,18 +82,18 @@ function People({ topic, onAsk }: Pick<DetailProps, 'topic' | 'onAsk'>) {
             <span class="soft small">
               <bdi>{person.session}</bdi>
               {person.quiet && ` · ${t('topics.quiet')} ${person.quiet} ${person.time_zone ?? ''}`}
-              {person.waiting > 0 && ` · ${t('topics.waiting')} ${number(person.waiting)}`}
-            </span>{' '}
-            <button type="button" class="link" onClick={() => onAsk({ what: 'hours', topic, person })}>
-              {t('topics.quiet')}
-            </button>{' '}
-            {people.length > 1 && (
-              <button type="button" class="link" onClick={() => onAsk({ what: 'leave', topic, person })}>
-                {t('topics.leave')}
-              </button>
-            )}
+            </span>
           </p>
           <Readiness topic={topic} person={person} />
+          <button type="button" class="link small" onClick={() => onAsk({ what: 'hours', topic, person })}>
+            {t('topics.quiet')}
+          </button>
+          {people.length > 1 && ' · '}
+          {people.length > 1 && (
+            <button type="button" class="link small" onClick={() => onAsk({ what: 'leave', topic, person })}>
+              {t('topics.leave')}
+            </button>
+          )}
         </div>
       ))}
       <div>
@@ -124,7 +124,7 @@ function Readiness({ topic, person }: { topic: Topic; person: Person }) {
 function Notices({ topic: { notices, people } }: { topic: TopicState }) {
   if (notices.length === 0) return <p class="soft small">{t('topics.nothing')}</p>
   return (
-    <ul class="deliveries">
+    <ul class="plain-list">
       {notices.map(one => (
         <NoticeLine key={`${one.id} ${one.user_id}`} one={one} people={people} />
       ))}
@@ -138,7 +138,7 @@ function NoticeLine({ one, people }: Pick<TopicState, 'people'> & { one: TopicSt
   return (
     <li>
       <p>
-        <bdi>{count > 1 ? t('topics.repeated', { name: isolated(name), count }) : name}</bdi>
+        <bdi class="block">{count > 1 ? t('topics.repeated', { name: isolated(name), count }) : name}</bdi>
         {status === 'unknown' ? (
           <span class="small problem">{t('topics.unknown')}</span>
         ) : (
@@ -149,9 +149,8 @@ function NoticeLine({ one, people }: Pick<TopicState, 'people'> & { one: TopicSt
         )}
       </p>
       <div class="soft small">
-        <Time at={received_at}>{ago(received_at)}</Time>
-        <span>{t(priorityTexts[priority])}</span>
-        {people.length > 1 && person && <bdi>{contactOf(person)}</bdi>}
+        <Time at={received_at}>{ago(received_at)}</Time> · <span>{t(priorityTexts[priority])}</span>
+        {people.length > 1 && person && ` · ${isolated(contactOf(person))}`}
       </div>
     </li>
   )

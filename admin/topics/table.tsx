@@ -81,7 +81,7 @@ function Row({ topic, onAsk }: { topic: Topic; onAsk: TableProps['onAsk'] }) {
       <td class="wide cell">{contact}</td>
       <td class="number">{number(waiting)}</td>
       <td class="wide number soft">{number(sent)}</td>
-      <td class="wide sentence">{state}</td>
+      <td class="wide cell sentence">{state}</td>
       <td>
         <Menu label={t('session.menu', { name: isolated(name) })} actions={actions} />
       </td>
