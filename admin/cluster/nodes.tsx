@@ -100,7 +100,7 @@ function NodeSheet(node: Node) {
   return (
     <Sheet title={isolated(name)} onClose={() => setParams({ node: '' })}>
       <dl>
-        <Fact label={t('sessions.state')}>
+        <Fact label={t('access.status')}>
           <State {...lookOf(node)} />
         </Fact>
         <Fact label={t('nodes.lease_name')}>{leaseOf(node)}</Fact>

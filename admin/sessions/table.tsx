@@ -122,7 +122,7 @@ export function AccountTabs({ all }: { all: readonly SessionWithUsers[] }) {
   if (tabs.length === 1) return null
   return (
     <Tabs
-      label={t('sessions.state')}
+      label={t('access.status')}
       tabs={tabs}
       value={value}
       onChange={show => setParams({ show, invitation: '' })}
@@ -172,7 +172,7 @@ function OneByOne({ found, names, onChoose }: OneByOneProps) {
 
 const columns = [
   ['access.name'],
-  ['sessions.state', 'wide'],
+  ['access.status', 'wide'],
   ['sessions.last_poll', 'wide'],
   ['access.users', 'wide number'],
 ] as const

@@ -3,7 +3,6 @@ import { t } from '../i18n.ts'
 import { status } from '../live.ts'
 import { ago, whole } from '../times.ts'
 import { Copyable } from '../ui/copy.tsx'
-import { Time } from '../ui/marks.tsx'
 import { Setting } from './setting.tsx'
 
 export function Retention() {
@@ -34,9 +33,8 @@ export function Service() {
   return (
     <div class="card settings-rows">
       <Setting name={t('settings.version')}>{state.version}</Setting>
-      <Setting name={t('settings.started')}>
-        <Time at={state.started_at}>{ago(state.started_at)}</Time>
-        <p class="soft small">{whole(state.started_at)}</p>
+      <Setting name={t('settings.started')} about={whole(state.started_at)}>
+        {ago(state.started_at)}
       </Setting>
       <Setting name={t('settings.role')}>
         {t(state.role === 'poller' ? 'settings.role_poller' : 'settings.role_watcher')}
