@@ -196,9 +196,9 @@ export const percent = (share: number): string =>
 /** Returns the space between two sentences. There is none after a Chinese or Japanese full stop. */
 export const gap = (): string => (/^(zh|ja)\b/.test(language.value) ? '' : ' ')
 
-/** a, b, and c */
+/** a, b, and c. In Chinese a、b、c: its "and" would stand beside Latin names without a space. */
 export const listed = (words: readonly string[]): string =>
-  inLanguage(Intl.ListFormat, { type: 'conjunction' }).format(words)
+  inLanguage(Intl.ListFormat, { style: gap() ? 'long' : 'narrow' }).format(words)
 
 /** Returns a size in bytes with a unit, rounded for people. */
 export function bytes(size: number): string {
