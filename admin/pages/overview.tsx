@@ -31,6 +31,7 @@ export function Overview() {
   const all = sessions.value
   const talks = conversations.value ?? []
   const copies = backups.value.value
+  const isNew = all?.length === 0 && talks.length === 0
   isDrawn.current ||= waiting !== undefined && [hooks, backups].every(isAnswered)
   if (!state || !all || !waiting || !isDrawn.current) return <Loading />
 
@@ -58,13 +59,13 @@ export function Overview() {
         {concerns.length > 0 && <Attention title={title} concerns={concerns} onChange={backups.again} />}
         <Soon>
           <div class="news">
-            {(all.length > 0 || talks.length > 0) && may('history') && (
+            {!isNew && may('history') && (
               <>
                 <Activity />
                 <Recent conversations={talks} />
               </>
             )}
-            {copies && (copies.folder ?? copies.newest) && (
+            {!isNew && copies && (copies.folder ?? copies.newest) && (
               <Backups status={copies} onChange={backups.again} />
             )}
           </div>
