@@ -239,7 +239,7 @@ function drawRows(list, rows, open) {
       face.style.setProperty('--hue', hueOf(id))
       item.querySelector('b').textContent = name
       item.querySelector('small').textContent = about
-      item.querySelector('time').textContent = at ? timeOf(at) : ''
+      item.querySelector('time').textContent = at ? timeOf(at, true) : ''
       if (unread > 0) {
         const mark = element('span', 'unread')
         const count = element('span', '', unread > 99 ? '99+' : unread)
@@ -252,12 +252,12 @@ function drawRows(list, rows, open) {
   )
 }
 
-/** Returns the time of a message, with its day if that is not the current one. */
-function timeOf(at) {
+/** Returns the time of a message, with its day if that is not the current one; then the day alone if `isShort`. */
+function timeOf(at, isShort) {
   const [day, today] = [at, state.now].map(ms => new Date(ms).toDateString())
   return new Intl.DateTimeFormat(language, {
     ...(day !== today && { dateStyle: 'short' }),
-    timeStyle: 'short',
+    ...((day === today || !isShort) && { timeStyle: 'short' }),
   }).format(at)
 }
 
