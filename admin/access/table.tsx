@@ -50,12 +50,12 @@ function Row({ item, onAsk }: { item: Key; onAsk(question: Asked): void }) {
           <bdi>{name}</bdi>
         </RowLink>
         <div class="narrow soft small">
-          {mayText(item)}
+          <span class="block">{mayText(item)}</span>
           <Scope item={item} />
         </div>
       </th>
       <td class="wide cell">
-        {mayText(item)}
+        <span class="block">{mayText(item)}</span>
         <Scope item={item} />
       </td>
       <td class="soft">

@@ -161,8 +161,8 @@ describe.skipIf(!hasBrowser)('keys', () => {
     const page = await signedIn(panel, key, '/webhooks')
     await page.getByText(t('webhooks.none'), { exact: true }).waitFor()
     for (const [path, right] of [
-      ['/', 'sessions'],
-      ['/conversations', 'history'],
+      ['/', t('access.right_sessions')],
+      ['/conversations', t('access.right_history')],
       ['/keys', t('access.right_keys')],
     ] as const) {
       await page.goto(`${panel.url}${path}`)
@@ -209,7 +209,10 @@ describe.skipIf(!hasBrowser)('keys', () => {
     await dialog.waitFor({ state: 'detached' })
     const row = rowOf(page, 'support-bot')
     await row.getByText(t('access.role_reply'), { exact: true }).last().waitFor()
-    await row.getByText(t('access.only', { names: '⁨default⁩' }), { exact: true }).waitFor()
+    await row
+      .getByText(t('access.only', { names: '⁨default⁩' }), { exact: true })
+      .last()
+      .waitFor()
     const [made] = await panel.gateway.keys.list({ kind: 'owner' })
     expect(made).toMatchObject({
       can: ['reply'],
