@@ -133,70 +133,73 @@ test.skipIf(!hasBrowser)('the end of the chat stays in view, on a wide page and 
   expect(panel.complaints).toEqual([])
 })
 
-test.skipIf(!hasBrowser)('no picture is enlarged in the chat, and each fills its tile in the gallery', async () => {
-  await using panel = await withPanel()
-  const { user_id } = panel.bots.get('default')!
-  const chat = `${panel.url}/conversations/default/${encodeURIComponent(user_id)}`
-  const page = await panel.open({ timezoneId })
-  const sizes = [
-    [16, 16],
-    [12, 600],
-    [600, 40],
-    [900, 600],
-  ] as const
-  for (const [width, height] of sizes)
-    await panel.sandbox.media('image', Buffer.from(await pictureOf(page, width, height)))
-  await panel.receive(sizes.length)
-  for (const path of ['', '?media=IMAGE']) {
-    await page.goto(chat + path)
-    const pictures = page.locator('.picture:not(.loading) img')
-    await panel.until(`all are there${path}`, async () => (await pictures.count()) === sizes.length)
-    const blownUp = () =>
-      pictures.evaluateAll(all =>
-        (all as HTMLImageElement[])
-          .map(({ naturalWidth, naturalHeight, offsetWidth, offsetHeight }) => ({
-            natural: `${naturalWidth} × ${naturalHeight}`,
-            // The scale of `object-fit: cover`.
-            scale: Math.max(offsetWidth / (naturalWidth || 1), offsetHeight / (naturalHeight || 1)),
-          }))
-          .filter(({ scale }) => scale > 1),
-      )
-    if (path === '') await panel.until('none is blown up', async () => (await blownUp()).length === 0)
-    const unfilled = () =>
-      pictures.evaluateAll(
-        all =>
-          (all as HTMLImageElement[]).filter(
-            ({ offsetWidth, offsetHeight, parentElement }) =>
-              offsetWidth < parentElement!.clientWidth || offsetHeight < parentElement!.clientHeight,
-          ).length,
-      )
-    if (path !== '') await panel.until('each fills its tile', async () => (await unfilled()) === 0)
-    const boxes = await page
-      .locator('.picture')
-      .evaluateAll(all => all.map(one => [one.clientWidth, one.clientHeight]))
-    // In the chat no box is larger than its picture, except for the minimum for a finger; the last is
-    // scaled down.
-    if (path === '')
-      expect(boxes).toEqual([
-        [24, 24],
-        [24, 320],
-        [264, 24],
-        [264, 176],
-      ])
-    else expect(Math.min(...boxes.map(([width = 0]) => width))).toBeGreaterThanOrEqual(72)
-    // If the time has no room on a picture, it is below.
-    const covers = await page.locator('.bubble').evaluateAll(all =>
-      all.map(one => {
-        const [time, picture] = ['.meta', '.picture'].map(what =>
-          one.querySelector(what)!.getBoundingClientRect(),
+test.skipIf(!hasBrowser)(
+  'no picture is enlarged in the chat, and each fills its tile in the gallery',
+  async () => {
+    await using panel = await withPanel()
+    const { user_id } = panel.bots.get('default')!
+    const chat = `${panel.url}/conversations/default/${encodeURIComponent(user_id)}`
+    const page = await panel.open({ timezoneId })
+    const sizes = [
+      [16, 16],
+      [12, 600],
+      [600, 40],
+      [900, 600],
+    ] as const
+    for (const [width, height] of sizes)
+      await panel.sandbox.media('image', Buffer.from(await pictureOf(page, width, height)))
+    await panel.receive(sizes.length)
+    for (const path of ['', '?media=IMAGE']) {
+      await page.goto(chat + path)
+      const pictures = page.locator('.picture:not(.loading) img')
+      await panel.until(`all are there${path}`, async () => (await pictures.count()) === sizes.length)
+      const blownUp = () =>
+        pictures.evaluateAll(all =>
+          (all as HTMLImageElement[])
+            .map(({ naturalWidth, naturalHeight, offsetWidth, offsetHeight }) => ({
+              natural: `${naturalWidth} × ${naturalHeight}`,
+              // The scale of `object-fit: cover`.
+              scale: Math.max(offsetWidth / (naturalWidth || 1), offsetHeight / (naturalHeight || 1)),
+            }))
+            .filter(({ scale }) => scale > 1),
         )
-        return time!.top < picture!.bottom
-      }),
-    )
-    expect(covers).toEqual(path === '' ? [false, false, false, true] : [])
-  }
-  expect(panel.complaints).toEqual([])
-})
+      if (path === '') await panel.until('none is blown up', async () => (await blownUp()).length === 0)
+      const unfilled = () =>
+        pictures.evaluateAll(
+          all =>
+            (all as HTMLImageElement[]).filter(
+              ({ offsetWidth, offsetHeight, parentElement }) =>
+                offsetWidth < parentElement!.clientWidth || offsetHeight < parentElement!.clientHeight,
+            ).length,
+        )
+      if (path !== '') await panel.until('each fills its tile', async () => (await unfilled()) === 0)
+      const boxes = await page
+        .locator('.picture')
+        .evaluateAll(all => all.map(one => [one.clientWidth, one.clientHeight]))
+      // In the chat no box is larger than its picture, except for the minimum for a finger; the last is
+      // scaled down.
+      if (path === '')
+        expect(boxes).toEqual([
+          [24, 24],
+          [24, 320],
+          [264, 24],
+          [264, 176],
+        ])
+      else expect(Math.min(...boxes.map(([width = 0]) => width))).toBeGreaterThanOrEqual(72)
+      // If the time has no room on a picture, it is below.
+      const covers = await page.locator('.bubble').evaluateAll(all =>
+        all.map(one => {
+          const [time, picture] = ['.meta', '.picture'].map(what =>
+            one.querySelector(what)!.getBoundingClientRect(),
+          )
+          return time!.top < picture!.bottom
+        }),
+      )
+      expect(covers).toEqual(path === '' ? [false, false, false, true] : [])
+    }
+    expect(panel.complaints).toEqual([])
+  },
+)
 
 describe.skipIf(!hasBrowser)('conversations', () => {
   test('by keyboard: search, choose, answer, read new messages; hostile texts do no harm', async () => {
