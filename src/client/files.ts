@@ -44,7 +44,13 @@ function readBlocks(path: string, onProgress: () => void): ReadableStream<Uint8A
   return new ReadableStream(
     {
       async pull(controller) {
-        const { bytesRead, buffer } = await (await opening).read(new Uint8Array(blockBytes))
+        // Node 18 reads nothing without the other arguments.
+        const { bytesRead, buffer } = await (await opening).read(
+          new Uint8Array(blockBytes),
+          0,
+          blockBytes,
+          null,
+        )
         onProgress()
         if (bytesRead > 0) return controller.enqueue(buffer.subarray(0, bytesRead))
         await close()
