@@ -106,7 +106,7 @@ export interface StoreStats {
   webhooks?: WebhookProblem[]
   /** The newest backup that was made of it, and the last failure of the schedule. */
   backups: { newest?: KnownBackup; failure?: BackupFailure }
-  /** When it was restored from a backup, or adopted as a copy (Unix ms); absent once it was used. */
+  /** When it was restored from a backup (Unix ms); absent once it was used, and for a database. */
   restored?: number
   /** Damage that the check of the whole file found; absent if the check was not requested. */
   damage?: string[]

@@ -4,7 +4,7 @@ import { suspectSpanMs } from '../../model/message.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { KnownNames, StoreStats, WebhookProblem } from '../inspection.ts'
 import type { WaitingSends } from '../outbox.ts'
-import { type Dialect, type Routine, readAll, readFirst } from '../routine.ts'
+import { type Dialect, type Routine, readAll } from '../routine.ts'
 import { createBackups } from './backups.ts'
 
 type Contents = Omit<StoreStats, 'form' | 'newest' | 'sizeBytes' | 'walBytes' | 'damage'>
@@ -43,8 +43,6 @@ export function* readContents(dialect: Dialect, counted: Sql): Routine<Contents>
     WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${now}) ORDER BY created_at`)
   const [newest] = yield* backups.list()
   const failure = yield* backups.getFailure()
-  const restored = yield* readFirst<{ at: number }>(sql`SELECT at FROM audit
-    WHERE id = (SELECT max(id) FROM audit) AND operation IN ('restore', 'adopt_store')`)
   return {
     ...counts!,
     outbox,
@@ -52,7 +50,6 @@ export function* readContents(dialect: Dialect, counted: Sql): Routine<Contents>
     keys: scopes.map(({ grant, name }) => ({ name, scope: JSON.parse(grant) as Scope })),
     suspects: yield* readSuspects(dialect, now - suspectSpanMs),
     ...(webhooks.length > 0 && { webhooks }),
-    ...(restored && { restored: restored.at }),
     backups: { ...(newest && { newest }), ...(failure && { failure }) },
   }
 }

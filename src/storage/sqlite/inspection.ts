@@ -176,8 +176,15 @@ function readStats(db: Database, check = false): Omit<StoreStats, 'sizeBytes' | 
   return {
     ...stats,
     ...(damage && { damage }),
-    ...(isReadable && drive(db, readContents(sqliteDialect, countedMessages))),
+    ...(isReadable && { ...drive(db, readContents(sqliteDialect, countedMessages)), ...readRestored(db) }),
   }
+}
+
+/** The time of a restore, if nothing has added to the audit log since. */
+function readRestored(db: Database): Pick<StoreStats, 'restored'> {
+  const row = db.get<{ at: number }>`SELECT at FROM audit
+    WHERE id = (SELECT max(id) FROM audit) AND operation = 'restore'`
+  return row ? { restored: row.at } : {}
 }
 
 const countedMessages = sql`(SELECT count(*) FROM message WHERE session > ${erasedSession})`
