@@ -32,12 +32,12 @@ A message of an answer that may not have reached you comes again, marked \`redel
     limit: optional.between(
       0,
       mostMessages,
-      'Most messages to return. Default: 100. 0 only with `ack`: acknowledges, and returns nothing.',
+      'Most messages to return. Default: 100. 0, with `ack`: only acknowledges.',
     ),
     consumer: optional(Consumer({ default: 'default', examples: ['default', 'my-agent'] })),
     after: optional(
       RowIdOrEnd(
-        'Row id (`id` of a message): returns the messages after it and moves no consumer; 0 reads from the oldest, `end` after the newest.',
+        'Row id (`id` of a message): returns those after it and moves no consumer; 0: all, `end`: new ones.',
       ),
     ),
     ack: optional(

@@ -28,14 +28,16 @@ const open = (url: string, known: readonly string[] = steps, log = silentLog): P
   openPgStorage({ url, secret, clock: systemClock, log, maxAgeDays: 0, maxCount: 0, steps: known })
 
 describe.skipIf(!isPostgresThere())('versions on one database', () => {
-  test('eight nodes that open an empty database at once all get it; one says so', async () => {
+  test('eight nodes that open an empty database at once all get it; each step is said once at most', async () => {
     const server = await sharedPostgres()
     const name = `empty_${crypto.randomUUID().slice(0, 8)}`
     await server.createDatabase(name)
     const lines: string[] = []
     const log = createLog('INFO', line => void lines.push(line))
     const all = await Promise.all(Array.from({ length: 8 }, () => open(server.url(name), steps, log)))
-    expect(lines.join('').split('the tables of the store were updated')).toHaveLength(2)
+    const said = lines.join('').split('the tables of the store were updated').length - 1
+    expect(said).toBeGreaterThanOrEqual(1)
+    expect(said).toBeLessThanOrEqual(steps.length)
     expect(await server.psql('SELECT count(*) FROM svc.node', name)).toBe('8')
     await Promise.all(all.map(storage => storage.close()))
     await server.dropDatabase(name)
