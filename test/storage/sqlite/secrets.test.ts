@@ -22,8 +22,8 @@ async function openDir(dir: string, more: Partial<StorageOptions> = {}) {
   return Object.assign(storage, { [Symbol.asyncDispose]: () => storage.close() })
 }
 
-/** Part of every secret here. */
-const mark = 'hUsH'
+/** Part of every secret here. No ciphertext has it by chance, as base64 has no dot. */
+const mark = 'hUsH.hUsH'
 const secretOf = (name: string) => `${mark}-${name}`
 
 const filesIn = (dir: string): string[] =>
