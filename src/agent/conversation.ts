@@ -12,8 +12,9 @@ import {
 import { saidIn } from '../model/typed-answer.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
+import { type AgentCommand, findCommand } from './commands.ts'
 import { TurnNotices } from './notices.ts'
-import { type CommandWord, findCommand, type Texts } from './texts.ts'
+import type { Texts } from './texts.ts'
 import { type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
 
 /** Wait before a turn or message is tried again after an error, such as a full disk. */
@@ -163,21 +164,21 @@ export class UserConversation {
   }
 
   /** Does what the user commands. No agent sees it. */
-  async #obey(command: CommandWord, { id }: Message): Promise<void> {
+  async #obey({ word }: AgentCommand, { id }: Message): Promise<void> {
     const { delivery, log, work } = this.#ports
     const { session, user } = this.key
     const tell = (text: (texts: Texts) => string) =>
-      delivery.reply({ session, user_id: user }, text, `agent:${id}:${command}`)
-    if (command === 'help') return tell(({ help }) => help)
-    if (command === 'status') return this.#tellStatus(tell)
-    if (command === 'more') {
+      delivery.reply({ session, user_id: user }, text, `agent:${id}:${word}`)
+    if (word === 'help') return tell(({ help }) => help)
+    if (word === 'status') return this.#tellStatus(tell)
+    if (word === 'more') {
       const turn = await work.findMore(this.key)
       if (!turn) return tell(({ noMore }) => noMore)
       await work.claim(this.key)
       return delivery.deliver(turn)
     }
     const { isRunning, waiting } = await this.#stop()
-    if (command === 'new') {
+    if (word === 'new') {
       const claimed = await work.claim(this.key)
       const { folder } = claimed?.state ?? {}
       await work.saveState(this.key, folder === undefined ? {} : { folder })

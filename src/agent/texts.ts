@@ -1,29 +1,8 @@
 /** What the process of an agent itself says to people on WeChat, in English and Chinese. */
 
 import { isChineseFor } from '../model/language.ts'
-import { plainOf } from '../model/typed-answer.ts'
 import { chineseFailures, englishFailures } from './failure-text.ts'
 import { chineseQuestions, englishQuestions } from './question-text.ts'
-
-/** Commands of the user, each a whole message. */
-const commandWords = {
-  stop: ['/stop', '停止'],
-  new: ['/new', '新对话'],
-  more: ['/more', '更多'],
-  status: ['/status', '状态'],
-  help: ['/help', '帮助'],
-} as const satisfies Record<string, readonly string[]>
-export type CommandWord = keyof typeof commandWords
-
-/** Punctuation around a command; not the slash that begins it, and no question mark. */
-const around = /^(?:(?!\/)[\p{P}\s])+|(?:(?!\?)[\p{P}\s])+$/gu
-
-/** Returns the command that a message is, if it is one and nothing else. */
-export function findCommand(text: string): CommandWord | undefined {
-  const said = plainOf(text.slice(0, 100)).replace(around, '').toLowerCase()
-  const words = Object.keys(commandWords) as CommandWord[]
-  return words.find(word => (commandWords[word] as readonly string[]).includes(said))
-}
 
 const english = {
   question: englishQuestions,

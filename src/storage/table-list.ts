@@ -58,7 +58,11 @@ const keeping: readonly (readonly [Bound, Remover, string])[] = [
   ['file', 'backups.forgetGone', 'backup'],
   ['number', 'caller', 'consumer event_reader webhook webhook_try topic topic_member ended_sign_in'],
   ['number', 'caller', 'file.backups'],
-  ['person', 'forget', 'outbox_lane read_mark person_mark user_name agent_conversation file.agents'],
+  [
+    'person',
+    'forget',
+    'outbox_lane read_mark person_mark user_name agent_conversation agent_time file.agents',
+  ],
   ['person', 'caller', 'erased'],
   ['session', 'caller', 'account file.token file.contexts'],
   ['process', 'process', 'node durable file.address'],
@@ -218,10 +222,11 @@ export const storeTables: readonly StoreTable[] = [
   table('agent_conversation', {
     left: 'owner lease_until',
     owners: unclaimed,
-    people: 'peer agent_session folder',
+    people: 'peer agent_session folder kept',
     isErased: true,
   }),
   table('agent_turn', { wide: ['messages', 'prompt', 'answer'], people: 'prompt answer error' }),
+  table('agent_time', { people: 'peer prompt', isErased: true }),
   table('agent_question', { people: 'text options peer', isErased: true }),
   table('topic', {
     secrets: { by: 'name', columns: { secret: mapTopicSecret } },

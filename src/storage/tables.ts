@@ -470,6 +470,27 @@ export const sharedTables = ({ numbered, given, rowId, rowIds, keyed }: TableWor
   CREATE INDEX bulletin_sending ON bulletin (created_at) WHERE state = 'sending';
 `
 
+/** The step after 0.9.0: what people choose in their chats with agents, and when agents are to do something. */
+export const steeringTables = ({ numbered }: Pick<TableWords, 'numbered'>): string => `
+  ALTER TABLE agent_conversation ADD COLUMN kept text;
+  CREATE TABLE agent_time (
+    id ${numbered},
+    session bigint NOT NULL,
+    peer text NOT NULL,
+    agent text,
+    prompt text NOT NULL,
+    rule text NOT NULL,
+    zone text NOT NULL,
+    due_at bigint,
+    created_at bigint NOT NULL,
+    made_by text NOT NULL,
+    turn bigint,
+    missed_at bigint
+  );
+  CREATE INDEX agent_time_due ON agent_time (due_at) WHERE due_at IS NOT NULL;
+  CREATE INDEX agent_time_peer ON agent_time (peer);
+`
+
 /** What the SQL of a table says of its columns. */
 export interface TableShape {
   readonly columns: readonly string[]
@@ -494,9 +515,22 @@ function shapeOf(definition: string): TableShape {
 const numbered = 'numbered PRIMARY KEY'
 const plainWords = { numbered, rowId: numbered, given: 'bigint PRIMARY KEY', rowIds: 'text', keyed: '' }
 
+const steering = steeringTables({ numbered })
+const addedColumns = [...steering.matchAll(/ALTER TABLE (\w+) ADD COLUMN (\w+)/g)].map(
+  ([, name = '', column = '']) => [name, column] as const,
+)
+
 /** The columns of the tables that both engines have. */
 export const tableShapes: ReadonlyMap<string, TableShape> = new Map(
-  [...sharedTables(plainWords).matchAll(/CREATE TABLE (\w+) \((.*?)\);/gs)].map(
-    ([, name, definition]) => [name!, shapeOf(definition!)] as const,
+  [...`${sharedTables(plainWords)}${steering}`.matchAll(/CREATE TABLE (\w+) \((.*?)\);/gs)].map(
+    ([, name = '', definition = '']) => {
+      const { columns, ...shape } = shapeOf(definition)
+      const added = addedColumns.flatMap(([table, column]) => (table === name ? [column] : []))
+      return [name, { ...shape, columns: [...columns, ...added] }] as const
+    },
   ),
 )
+
+/** Whether a column is none of 0.9.0. */
+export const isOfSteering = (table: string, column: string): boolean =>
+  addedColumns.some(([name, added]) => name === table && added === column) || table === 'agent_time'

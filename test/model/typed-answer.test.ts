@@ -1,6 +1,6 @@
 /** How texts are read as answers to a question. */
 import { describe, expect, test } from 'bun:test'
-import { findCommand } from '../../src/agent/texts.ts'
+import { findCommand } from '../../src/agent/commands.ts'
 import type { QuestionOption } from '../../src/index.ts'
 import { chooseOption, findNamed, readAnswer } from '../../src/model/typed-answer.ts'
 
@@ -230,8 +230,8 @@ test('a command may have punctuation around it, in any width and case, and nothi
     '/stop.',
     '（停止）',
   ]
-  for (const text of stops) expect([text, findCommand(text)]).toEqual([text, 'stop'])
-  expect(findCommand('新对话。')).toBe('new')
+  for (const text of stops) expect([text, findCommand(text)?.word]).toEqual([text, 'stop'])
+  expect(findCommand('新对话。')?.word).toBe('new')
   for (const text of ['stop', '停止？', '/stop?', '请停止', '//stop', '停止 1', 'do not /stop', ''])
     expect([text, findCommand(text)]).toEqual([text, undefined])
 })

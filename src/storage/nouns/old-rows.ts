@@ -41,6 +41,7 @@ const namedIn = [
   'acknowledged',
   'agent_conversation',
   'agent_question',
+  'agent_time',
   'bulletin',
   'topic_member',
   'user_name',

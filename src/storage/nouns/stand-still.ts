@@ -66,6 +66,7 @@ export function* standStill(
     ...asks,
     sql`UPDATE agent_turn SET status = 'interrupted', error = 'restored from a backup'
       WHERE status IN ('waiting', 'running', 'answering')`,
+    sql`UPDATE agent_time SET due_at = NULL`,
     sql`UPDATE invitation SET revoked_at = ${clock.now()} WHERE revoked_at IS NULL`,
     // The original has sent it since, or will.
     sql`DELETE FROM login_flow`,

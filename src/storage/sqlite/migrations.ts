@@ -11,11 +11,15 @@ import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
 import { quoteForShell } from '../../platform/format.ts'
 import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'
+import { steeringTables } from '../tables.ts'
 import { rejectUnreleased, unreleasedForms, wayFromDirectory } from '../unreleased.ts'
 import { tables } from './tables.ts'
 
 /** A step that was released stays as it is. */
-const ownSteps: readonly string[] = [tables]
+const ownSteps: readonly string[] = [
+  tables,
+  steeringTables({ numbered: 'INTEGER PRIMARY KEY AUTOINCREMENT' }),
+]
 
 /** The form after some steps; 0 before the first one. */
 const formAfter = (steps: number): number => (steps === 0 ? 0 : unreleasedForms + steps)
