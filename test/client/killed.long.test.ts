@@ -4,15 +4,14 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { startCluster } from '../../support/cluster.ts'
-import { sandboxAlone } from '../../support/command.ts'
-import { freePort } from '../../support/port.ts'
-import { isPostgresThere } from '../../support/postgres.ts'
-import { root } from '../../support/repository.ts'
-import { logIn, startService } from '../../support/service.ts'
-import { until } from '../../support/until.ts'
+import { startCluster } from '../support/cluster.ts'
+import { sandboxAlone } from '../support/command.ts'
+import { freePort } from '../support/port.ts'
+import { isPostgresThere } from '../support/postgres.ts'
+import { root } from '../support/repository.ts'
+import { logIn, startService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
-const python = Bun.which('python3')
 const nginx = Bun.which('nginx', { PATH: `${process.env.PATH}:/usr/sbin` })
 const people = 5
 const each = 60
@@ -101,23 +100,32 @@ interface Line {
   again: boolean
 }
 
+/** The programs: each writes what it gets into a file. */
+const loops = {
+  TypeScript: [process.execPath, join(import.meta.dir, 'loop.ts')],
+  Python: ['python3', join(import.meta.dir, '../server/python/loop.py'), join(root, 'src/server')],
+} as const
+const languages = (Object.keys(loops) as (keyof typeof loops)[]).filter(
+  language => Bun.which(loops[language][0]) !== null,
+)
+
 const hasNodes = nginx !== null && isPostgresThere()
 
-test
-  .skipIf(python === null)
-  .each([
-    ['the service is killed 20 times', oneDirectory, 20, 0],
-    ['programs are killed 40 times', oneDirectory, 0, 40],
-    ['both are killed', oneDirectory, 10, 20],
-    ...(hasNodes
-      ? ([
-          ['two nodes behind nginx are killed 20 times in turn, and programs 20 times', twoNodes, 20, 20],
-        ] as const)
-      : []),
-  ] as const)(
-  '%s',
-  async (_title, open, serviceKills, programKills) => {
-    const folder = await mkdtemp(join(tmpdir(), 'svc-python-'))
+const worlds = [
+  ['the service is killed 20 times', oneDirectory, 20, 0],
+  ['programs are killed 40 times', oneDirectory, 0, 40],
+  ['both are killed', oneDirectory, 10, 20],
+  ...(hasNodes
+    ? ([
+        ['two nodes behind nginx are killed 20 times in turn, and programs 20 times', twoNodes, 20, 20],
+      ] as const)
+    : []),
+] as const
+
+test.each(languages.flatMap(language => worlds.map(world => [language, ...world] as const)))(
+  'programs in %s: %s',
+  async (language, _title, open, serviceKills, programKills) => {
+    const folder = await mkdtemp(join(tmpdir(), 'svc-killed-'))
     const files = [0, 1, 2].map(nth => join(folder, `${nth}.lines`))
     const linesOf = async (file: string) =>
       (await readFile(file, 'utf8').catch(() => ''))
@@ -128,13 +136,10 @@ test
     try {
       await using place = await open(folder)
       const run = (file: string) =>
-        Bun.spawn(
-          [python!, join(import.meta.dir, 'loop.py'), join(root, 'src/server'), place.url, 'shared', file],
-          {
-            env: { PATH: process.env.PATH ?? '', PYTHONDONTWRITEBYTECODE: '1' },
-            ...{ stdin: 'ignore', stdout: 'inherit', stderr: 'inherit' },
-          },
-        )
+        Bun.spawn([...loops[language], place.url, 'shared', file], {
+          env: { PATH: process.env.PATH ?? '', PYTHONDONTWRITEBYTECODE: '1' },
+          ...{ stdin: 'ignore', stdout: 'inherit', stderr: 'inherit' },
+        })
       const headers = { 'content-type': 'application/json' }
       await fetch(`${place.url}/consumers/shared/leases`, { method: 'POST', headers, body: '{"timeout":0}' })
       const users = ['']
