@@ -26,7 +26,10 @@ if (!hasBrowser) console.warn(`skipped: the panel's pages, since ${chromiumPath}
 export function watch(page: Page, url: string, complaints: string[]): void {
   page.setDefaultTimeout(30_000)
   page.on('pageerror', error => complaints.push(String(error.stack ?? error)))
-  page.on('console', line => void (line.type() === 'error' && complaints.push(line.text())))
+  page.on(
+    'console',
+    line => void (line.type() === 'error' && complaints.push(`${line.text()} ${line.location().url}`.trim())),
+  )
   page.on('request', request => {
     const to = request.url()
     if (!/^(data|blob):/.test(to) && !to.startsWith(`${url}/`)) complaints.push(to)
