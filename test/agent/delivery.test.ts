@@ -2,6 +2,7 @@
 import { expect, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { textsFor } from '../../src/agent/texts.ts'
 import { PlayedBackend, withAgents } from './support.ts'
 
 const paragraphs = Array.from({ length: 95 }, (_, nth) => `paragraph ${nth} ${'word '.repeat(200)}`.trim())
@@ -77,6 +78,27 @@ test('with one answer left, one part goes out; with none, the answer waits until
   // What waited may come as one message.
   const texts = await agents.gets(11)
   expect(texts[10]).toStartWith('the reminder')
+})
+
+test('turns that nobody wrote for: the last two answers say how many are left; what waits for the user does not', async () => {
+  await using agents = await withAgents()
+  const { svc } = await agents.start(new PlayedBackend(({ text }) => `answer to ${text}`))
+  await agents.say('hello')
+  await agents.gets(1)
+  for (let nth = 2; nth <= 11; nth++) {
+    await svc.agents.inject(agents.owner, `turn ${nth}`, { agent: 'agent' })
+    await agents.become(...Array<'answered'>(nth).fill('answered'))
+  }
+  const { left } = textsFor('hello')
+  const shown = Array.from({ length: 8 }, (_, nth) => `answer to ${nth === 0 ? 'hello' : `turn ${nth + 1}`}`)
+  expect(await agents.got()).toEqual([
+    ...shown,
+    `answer to turn 9\n\n${left(1)}`,
+    `answer to turn 10\n\n${left(0)}`,
+  ])
+  await agents.say('anything')
+  const [waited] = (await agents.gets(12)).slice(10)
+  expect(waited).toBe('answer to turn 11')
 })
 
 test('a long answer comes as its first lines and a file', async () => {
