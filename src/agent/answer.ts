@@ -34,7 +34,7 @@ const widestTable = 36
 /** Maximum number of paths in an answer that are looked up on the disk. */
 const mostPaths = 100
 
-export interface AnswerPlace {
+interface AnswerPlace {
   /** Absolute paths of files that the agent made; those outside the folder are left out. */
   readonly files?: readonly string[]
   /** Folder of the agent. Long code and long answers are written to its folder `outbox`. */
