@@ -5,14 +5,28 @@ import stringWidth from 'string-width'
 import type { AnswerPart, StoredAnswer } from '../index.ts'
 import { isVisible } from '../platform/escape-controls.ts'
 import { type AnswerFile, extensionOf, findFile, writeToOutbox } from './answer-files.ts'
+import type { AgentConfig } from './config.ts'
 import { cutPage, ranks } from './cuts.ts'
 import { pathAddress, webAddress } from './inline.ts'
 import { type AnswerBlock, type Cell, readMarkdown } from './markdown.ts'
 import { PageWriter } from './page.ts'
 import { toPlainText } from './terminal.ts'
 
-/** Nobody reads a longer answer in a chat: it becomes a file. */
+/** Nobody reads a longer answer in a chat: it always becomes a file. */
 const longestAnswer = 100_000
+/** Unless `long` says so, only a longer answer becomes a file. */
+const longAnswer = 12_000
+/** An answer of as many messages never becomes a file. */
+const mostMessages = 3
+/** Most characters of an answer that come as text before its file. */
+const longestOpening = 600
+/** Where that text ends: after a line, else after a sentence, else after a word. */
+const openingEnds = [
+  /^[\s\S]{300,600}(?<=\n)/u,
+  /^[\s\S]{300,600}(?<=[。！？…]|[.!?]\s)/u,
+  /^[\s\S]{300,600}(?<=[\s，；：、])/u,
+  /^[\s\S]{1,600}/u,
+]
 /** Longer code becomes a file. */
 const longestCode = { lines: 60, characters: 3000 }
 /** Widest table whose columns are aligned: about what a phone shows in a line. */
@@ -20,28 +34,60 @@ const widestTable = 36
 /** Maximum number of paths in an answer that are looked up on the disk. */
 const mostPaths = 100
 
+interface AnswerPlace {
+  /** Absolute paths of files that the agent made; those outside the folder are left out. */
+  readonly files?: readonly string[]
+  /** Folder of the agent. Long code and long answers are written to its folder `outbox`. */
+  readonly folder: string
+  readonly long?: AgentConfig['long']
+  /** What svc says at the end of the answer. */
+  readonly notes?: readonly string[]
+}
+
 /**
- * Turns Markdown into messages. Pictures come where they stand in the text; other files come after it.
- *
- * @param files absolute paths of files that the agent made; those outside the folder are left out
- * @param folder folder of the agent. Long code is written to its folder `outbox`
+ * Turns Markdown into messages. Pictures come where they stand in the text; other files come after it. A long answer
+ * becomes its first lines and a file, if that is fewer messages.
  */
 export async function toAnswer(
   said: string,
-  { files = [], folder }: { files?: readonly string[]; folder: string },
+  { files = [], folder, long, notes = [] }: AnswerPlace,
 ): Promise<StoredAnswer> {
-  const text = clean(said)
+  const text = clean([said, ...notes].join('\n\n'))
   const made = (await Promise.all(files.map(path => findFile(path, folder)))).filter(
     file => file !== undefined,
   )
-  if (text.length > longestAnswer) {
-    const file = await writeToOutbox(folder, 'answer.md', `${text}\n`)
-    return { parts: [{ text: nameFile(file) }, file, ...made] }
-  }
-  const markdown = readMarkdown(text)
-  const writer = new AnswerWriter(await findFiles(markdown.blocks, folder), markdown.isSure)
+  const isHuge = text.length > longestAnswer
+  const markdown = readMarkdown(isHuge ? text.slice(0, longestOpening) : text)
+  const named = isHuge ? noFiles : await findFiles(markdown.blocks, folder)
+  const writer = new AnswerWriter(named, markdown.isSure)
   writer.writeBlocks(markdown.blocks)
-  return { parts: writer.end(made) }
+  const parts = writer.end(made)
+  const others = parts.filter(part => 'path' in part)
+  const mayBeFile = long === undefined ? text.length > longAnswer : long === 'file'
+  if (!isHuge && !(mayBeFile && parts.length > Math.max(mostMessages, others.length + 2))) return { parts }
+  const opening = openingOf(parts.find(part => 'text' in part)?.text ?? '')
+  const file = await writeToOutbox(folder, `${nameOf(opening)}.md`, `${text}\n`).catch((error): undefined => {
+    if (isHuge) throw error
+  })
+  // Without the file, the answer is sent as text.
+  if (!file) return { parts }
+  const lines = [opening, `… ${nameFile(file)}`, ...notes].filter(Boolean)
+  return { parts: [{ text: lines.join('\n\n') }, file, ...others] }
+}
+
+/** Returns the first lines of a message, with their code fences closed. */
+function openingOf(text: string): string {
+  if (text.length <= longestOpening) return text
+  const [start = ''] = openingEnds.flatMap(end => end.exec(text)?.[0].trimEnd() ?? [])
+  const open = /^`{3,}/m.exec(start.replace(/^(`{3,}).*\n[\s\S]*?^\1$/gm, ''))
+  return open ? `${start}\n${open[0]}` : start
+}
+
+/** Makes the name of a file from the first line of a text, of at most 40 characters. */
+function nameOf(text: string): string {
+  const [line = ''] = text.replace(/^`{3,}.*\n/, '').split('\n', 1)
+  const words = line.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []
+  return /^(?:.{1,40}(?= |$)|.{1,40})/u.exec(words.join(' '))?.[0] ?? 'answer'
 }
 
 /** Removes control sequences of terminals and marks of direction: a chat cannot show them, or would obey them. */
@@ -55,6 +101,8 @@ interface NamedFiles {
   readonly linked: ReadonlyMap<string, AnswerFile>
   readonly code: ReadonlyMap<AnswerBlock, AnswerFile>
 }
+
+const noFiles: NamedFiles = { linked: new Map(), code: new Map() }
 
 async function findFiles(blocks: readonly AnswerBlock[], folder: string): Promise<NamedFiles> {
   const linked = new Map<string, AnswerFile>()

@@ -60,6 +60,8 @@ export interface AgentConfig {
   /** Maximum number of turns in 24 hours. */
   readonly turnsPerDay?: number | undefined
   readonly minutesPerTurn: number
+  /** Above three messages an answer is a file, or is split; absent: a file above 12,000 characters. */
+  readonly long?: 'file' | 'split' | undefined
   /** Run a turn again that a crash interrupted; the agent may then do things twice. */
   readonly resumeTurns: boolean
   /** Which answers a person approves before they are sent: those to all, or to all but the operator. */

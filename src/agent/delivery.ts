@@ -118,9 +118,12 @@ export class AnswerDelivery {
     else if (!isDraft && (await this.#isTooEarly(turn))) return
     const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
     const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end) : undefined
+    // A file has no room for a line, so the last text has it.
+    const last = more || isDraft ? -1 : parts.findLastIndex(part => 'text' in part)
     try {
       while (nth < end && !isStopped()) {
-        const sent = await this.#sendPart(turn, nth, parts[nth]!, nth + 1 === end ? more : undefined, isDraft)
+        const line = nth === last ? await this.#sayLeft(turn, end - nth) : nth + 1 === end ? more : undefined
+        const sent = await this.#sendPart(turn, nth, parts[nth]!, line, isDraft)
         if (sent?.waits_for === 'approval') drafts.push(Number(sent.outbox_id))
         nth += 1
         await this.#change(turn, { parts_sent: nth })
@@ -142,7 +145,7 @@ export class AnswerDelivery {
    * @throws SvcError `store_unavailable`, `shutting_down`
    */
   async tell(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
-    await this.show(to, text, key)
+    await this.show(to, text, key, true)
   }
 
   /** Answers a command. Cancels an answer to an earlier command that still waits, since it is no longer true. */
@@ -166,15 +169,26 @@ export class AnswerDelivery {
     return mayUse('agent', { remaining: await this.countLeft(to) }) && (await this.#slots.look(to)).free > 1
   }
 
-  /** Same as `tell`. @returns the result; undefined if it cannot be sent, or was sent before with other words */
-  async show(to: Recipient, text: (texts: Texts) => string, key: string): Promise<SendResult | undefined> {
+  /**
+   * Same as `tell`.
+   *
+   * @param saysLeft whether one of the last two answers says how many are left; a question does not
+   * @returns the result; undefined if it cannot be sent, or was sent before with other words
+   */
+  async show(
+    to: Recipient,
+    text: (texts: Texts) => string,
+    key: string,
+    saysLeft = false,
+  ): Promise<SendResult | undefined> {
     const { log } = this.#ports
     try {
       const texts = await this.textsFor(to)
       const { free, freeAt } = await this.#slots.look(to)
       // The message in the last slot says when the next one can come.
       const next = free === 1 ? texts.nextIn(this.#minutesTo(freeAt(2))) : undefined
-      return await this.#send(to, { text: text(texts) }, key, next)
+      const left = saysLeft && !next ? await this.#sayLeft(to, 1) : undefined
+      return await this.#send(to, { text: text(texts) }, key, next ?? left)
     } catch (error) {
       if (!isFinal(error)) throw error
       if (error.code !== 'idempotency_conflict' && !error.details?.erased)
@@ -291,6 +305,18 @@ export class AnswerDelivery {
     return Math.max(0, (user?.remaining ?? 0) - used)
   }
 
+  /**
+   * Returns the line that ends the last two answers. With no answer left there is none: what is sent then waits until
+   * the user writes.
+   *
+   * @param takes how many answers go out now
+   */
+  async #sayLeft(to: Recipient, takes: number): Promise<string | undefined> {
+    const left = await this.countLeft(to)
+    const after = Math.max(0, left - takes)
+    return left > 0 && after < 2 ? (await this.textsFor(to)).left(after) : undefined
+  }
+
   async #sendPart(
     turn: StoredTurn,
     nth: number,
@@ -303,7 +329,7 @@ export class AnswerDelivery {
       return await this.#send(turn, part, key, more, isDraft)
     } catch (error) {
       if (!isFinal(error)) throw error
-      // The key is known with other content: the part was sent before the file changed.
+      // The key is known with other content: the part was sent before the file, or the line at its end, changed.
       if (error.code === 'idempotency_conflict') return undefined
       if (!('path' in part)) throw error
       this.#ports.log.warn('file of an agent not sent', { turn: turn.id, path: part.path, error })

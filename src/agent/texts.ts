@@ -53,6 +53,8 @@ const english = {
     steps: '(The agent stopped here: it took as many steps as it may.)',
   },
   more: (count: number) => `(${count} more, reply /more)`,
+  left: (count: number) =>
+    `(${count > 0 ? '1 more answer is' : 'No more answers are'} possible; write anything for more.)`,
   noFile: (name: string) => `The file ${name} could not be sent.`,
   ofUser: (who: string, what: string) => `${who}: ${what}`,
   ofOther: (what: string) => `Somebody else got no answer. ${what}`,
@@ -100,6 +102,7 @@ const chinese: typeof english = {
     steps: '（到此为止：智能体已达到步数上限。）',
   },
   more: count => `（还有 ${count} 条，回复「更多」）`,
+  left: count => `（${count > 0 ? '还可以再回答 1 条' : '不能再回答了'}，随便发一条消息就能继续。）`,
   noFile: name => `文件 ${name} 没能发送。`,
   ofUser: (who, what) => `${who}：${what}`,
   ofOther: what => `有人没有得到回答。${what}`,

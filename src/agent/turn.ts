@@ -163,7 +163,7 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     state: ConversationState,
     { notices, stop }: TurnPlace,
   ): Promise<StoredAnswer | undefined> {
-    const { clock, delivery, guestPermits, log, over, people, permits, work } = this.ports
+    const { clock, config, delivery, guestPermits, log, over, people, permits, work } = this.ports
     using either = linkSignals(stop.signal, over)
     const { signal } = either
     await using _telling = tellMeanwhile(turn, notices, this.ports, signal)
@@ -184,8 +184,12 @@ export class TurnRunner extends RoomPart<TurnPorts> {
       const { text, ...inline } = await writeInlinePictures(result.text, folder)
       const leftOut = inline.leftOut + (result.leftOut ?? 0)
       const texts = await delivery.textsFor(turn)
-      const ends = [leftOut > 0 && texts.leftOut(leftOut), early && texts.early[early]].filter(Boolean)
-      const said = await toAnswer([text, ...ends].join('\n\n'), { files, folder })
+      const notes = [leftOut > 0 && texts.leftOut(leftOut), early && texts.early[early]].filter(
+        note => typeof note === 'string',
+      )
+      // Who approves an answer must see all of it.
+      const long = config.approve ? 'split' : config.long
+      const said = await toAnswer(text, { files, folder, long, notes })
       const answer = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
       await this.#untilStored(() => changeTurn(work, turn.id, { status: 'answering', answer }))
       return answer

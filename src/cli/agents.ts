@@ -100,6 +100,7 @@ const words = [
   'approve',
   'env',
   'folder',
+  'long',
   'mode',
   'name',
   'operator',

@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ClaimLost } from '../../src/agent/claim.ts'
 import { AnswerDelivery, type DeliveryPorts } from '../../src/agent/delivery.ts'
+import { textsFor } from '../../src/agent/texts.ts'
 import {
   type AnswerPart,
   type CallOptions,
@@ -20,9 +21,13 @@ import { folderOfFile } from '../support/folder.ts'
 function play({
   left = 10,
   fail,
-}: {
+  wrote = '你好',
+  ...more
+}: Partial<DeliveryPorts> & {
   left?: number
   fail?: (input: SendInput) => SvcError | undefined
+  /** What the user wrote last. */
+  wrote?: string
 } = {}) {
   const sent: SendInput[] = []
   const limits: (string | undefined)[] = []
@@ -39,9 +44,10 @@ function play({
     const error = fail?.(input)
     if (error) throw error
     sent.push(input)
+    return { waits_for: 'approval' }
   }
   const ports = {
-    svc: { history: async () => ({ messages: [{ text: '你好' }] }), outbox: { list: async () => [] } },
+    svc: { history: async () => ({ messages: [{ text: wrote }] }), outbox: { list: async () => [] } },
     work: {
       changeTurn: async (_id: number, change: TurnChange) => {
         if (world.hasClaim) changes.push(change)
@@ -49,12 +55,13 @@ function play({
       },
     },
     people: {
-      getSender: async () => ({ send, users: async () => [{ remaining: left }] }),
+      getSender: async () => ({ send, users: async () => [{ remaining: Math.max(0, left - sent.length) }] }),
       findOperator: async () => ({ session: 's', user_id: 'owner' }),
     },
     findFolder: async () => folder,
     clock: testClock({ runs: false }),
     log: silentLog,
+    ...more,
   } as unknown as DeliveryPorts
   return { ...world, world, delivery: new AnswerDelivery(ports), now: ports.clock.now() }
 }
@@ -141,4 +148,67 @@ test('without the claim it sends nothing more', async () => {
   world.hasClaim = false
   expect(await failure(delivery.deliver(turn(texts(3))))).toBeInstanceOf(ClaimLost)
   expect(sent).toHaveLength(1)
+})
+
+for (const wrote of ['Hello', '你好'])
+  test(`the last two answers say how many are left: ${wrote}`, async () => {
+    const { left: line, more } = textsFor(wrote)
+    /** Answers left, the parts, and what the text of each message ends with. */
+    const cases: readonly [left: number, parts: AnswerPart[], ends: (string | undefined)[]][] = [
+      [10, texts(1), ['part 0']],
+      [3, texts(1), ['part 0']],
+      [2, texts(1), [line(1)]],
+      [1, texts(1), [line(0)]],
+      // It waits until the user writes.
+      [0, texts(1), ['part 0']],
+      [10, texts(9), [...Array.from({ length: 8 }, (_, nth) => `part ${nth}`), line(1)]],
+      [10, texts(10), [...Array.from({ length: 8 }, (_, nth) => `part ${nth}`), more(1)]],
+      [2, texts(2), [more(1)]],
+      [1, texts(2), [more(1)]],
+      // A file would need a message for the line.
+      [3, [...texts(1), file], [line(1), undefined]],
+      [4, [...texts(1), file], ['part 0', undefined]],
+      [4, [...texts(1), file, file], [line(1), undefined, undefined]],
+      [2, [file], [undefined]],
+    ]
+    for (const [left, parts, ends] of cases) {
+      const { delivery, sent } = play({ left, wrote })
+      await delivery.deliver(turn(parts))
+      expect(sent).toHaveLength(ends.length)
+      for (const [nth, end] of ends.entries())
+        if (end === undefined) expect(sent[nth]!.text).toBeUndefined()
+        else expect(sent[nth]!.text).toEndWith(end)
+      // Once at most.
+      expect(sent.filter(({ text }) => text?.includes(line(1)) || text?.includes(line(0))).length).toBe(
+        Number(ends.includes(line(1)) || ends.includes(line(0))),
+      )
+    }
+  })
+
+test('the line about the last answers: notices have it, drafts and questions do not, and the pace comes first', async () => {
+  const { left: line, nextIn, silent } = textsFor('你好')
+  const notices = play({ left: 2 })
+  await notices.delivery.tell(turn([]), texts => texts.silent, 'key')
+  await notices.delivery.show(turn([]), texts => texts.silent, 'question')
+  expect(notices.sent.map(({ text }) => text)).toEqual([`${silent}\n\n${line(1)}`, silent])
+  const proposed: (readonly number[])[] = []
+  const propose = async (_turn: StoredTurn, drafts: readonly number[]) => void proposed.push(drafts)
+  const drafts = play({ left: 2, approvals: { areNeeded: async () => true, propose } })
+  await drafts.delivery.deliver(turn(texts(1)))
+  expect(drafts.sent.map(({ text }) => text)).toEqual(['part 0'])
+  expect(proposed).toHaveLength(1)
+  const paced = play({ left: 2, pace: { perSecond: 1, perWindow: 1, windowMs: 60_000 } })
+  await paced.delivery.tell(turn([]), texts => texts.silent, 'key')
+  expect(paced.sent.map(({ text }) => text)).toEqual([`${silent}\n\n${nextIn(1)}`])
+})
+
+test('a part that an earlier process sent with another line at its end is not sent again', async () => {
+  const conflict = new SvcError('idempotency_conflict', 'used for another message')
+  const { delivery, last, now, sent } = play({
+    left: 3,
+    fail: ({ idempotency_key }) => (idempotency_key === 'agent:3:0' ? conflict : undefined),
+  })
+  await delivery.deliver(turn([...texts(1), file], { status: 'answering', started_at: now }))
+  expect(sent.map(({ idempotency_key }) => idempotency_key)).toEqual(['agent:3:1'])
+  expect(last()).toMatchObject({ status: 'answered', parts_sent: 2 })
 })

@@ -209,9 +209,90 @@ describe('files', () => {
 
   test('an answer that nobody reads in a chat becomes a file', async () => {
     const { folder } = makeFolder()
-    const { parts } = await toAnswer(`a\u001b[31m\n`.repeat(60_000), { folder })
-    expect(parts).toMatchObject([{ text: '📎 answer.md' }, { kind: 'file', name: 'answer.md' }])
-    expect(readFileSync(join(folder, 'outbox/answer.md'), 'utf8')).toBe('a\n'.repeat(60_000))
+    const { parts } = await toAnswer(`a\u001b[31m\n`.repeat(60_000), { folder, long: 'split' })
+    expect(parts).toMatchObject([{ text: expect.stringMatching(/^a\na[\s\S]*📎 a\.md$/) }, { name: 'a.md' }])
+    expect(readFileSync(join(folder, 'outbox/a.md'), 'utf8')).toBe('a\n'.repeat(60_000))
+  })
+})
+
+describe('long answers', () => {
+  const folderWithFiles = () => {
+    const folder = folderOfTest()
+    for (const name of ['one.png', 'two.png']) writeFileSync(join(folder, name), png)
+    writeFileSync(join(folder, 'own.csv'), 'a,b')
+    return folder
+  }
+  const many = (count: number, block: (nth: number) => string) =>
+    Array.from({ length: count }, (_, nth) => block(nth)).join('\n\n')
+  const chinese = `## 关于茶：一篇\n\n${many(75, nth => `${nth}。${'这是一个很长的句子，说一件小事。'.repeat(10)}`)}`
+  const page = 'word '.repeat(580)
+  const mixed = `${page}\n\n![](one.png)\n\n${page}\n\n![](two.png)\n\n${page}`
+
+  /** Name, Markdown, `long`, and what comes: texts, and the names of files. */
+  const cases: readonly [
+    name: string,
+    said: string,
+    long: 'file' | 'split' | undefined,
+    parts: readonly string[],
+  ][] = [
+    ['Chinese', chinese, undefined, ['text', '关于茶 一篇.md']],
+    ['Chinese, to be split', chinese, 'split', ['text', 'text', 'text', 'text']],
+    ['code blocks', many(800, nth => `\`\`\`sh\necho ${nth}\n\`\`\``), undefined, ['text', 'echo 0.md']],
+    ['a list', `- **a** b\n${'- item of a list\n'.repeat(1000)}`, undefined, ['text', 'a b.md']],
+    ['no words', '🍵'.repeat(7000), undefined, ['text', 'answer.md']],
+    ['an endless line', '字'.repeat(13_000), undefined, ['text', `${'字'.repeat(40)}.md`]],
+    ['of three messages, as all marks go', '**word** '.repeat(1700), undefined, ['text', 'text', 'text']],
+    ['of three messages', many(3, () => page), 'file', ['text', 'text', 'text']],
+    ['of text and pictures', mixed, undefined, ['text', 'one.png', 'text', 'two.png', 'text']],
+    [
+      'of text and pictures, as a file',
+      mixed,
+      'file',
+      ['text', `${'word '.repeat(8).trim()}.md`, 'one.png', 'two.png'],
+    ],
+    [
+      'its own files and pictures',
+      `[t](own.csv)\n\n${many(3, () => page)}\n\n![](one.png)\n\n${many(3, () => page)}\n\n![](two.png)`,
+      undefined,
+      ['text', 't.md', 'one.png', 'two.png', 'own.csv'],
+    ],
+    [
+      'a file that saves nothing',
+      `a\n\n![](one.png)\n\n${page}![](two.png)`,
+      'file',
+      ['text', 'one.png', 'text', 'two.png'],
+    ],
+  ]
+  for (const [name, said, long, expected] of cases)
+    test(name, async () => {
+      const folder = folderWithFiles()
+      const { parts } = await toAnswer(said, { folder, long })
+      expect(parts.map(part => ('text' in part ? 'text' : (part.name ?? '')))).toEqual([...expected])
+      expectFitting(parts.flatMap(part => ('text' in part ? [part.text] : [])))
+      const file = parts.find(part => 'path' in part && part.path.startsWith(join(folder, 'outbox')))
+      if (!file || !('path' in file)) return
+      // The whole answer as it was written; its text is shorter than a message, and its fences are closed.
+      expect(readFileSync(file.path, 'utf8')).toBe(`${said.trimEnd()}\n`)
+      const [{ text = '' } = {}] = parts as { text?: string }[]
+      expect(text).toEndWith(`📎 ${file.name}`)
+      expect(text.length).toBeLessThan(1300)
+      expect((text.match(/^```/gm) ?? []).length % 2).toBe(0)
+    })
+
+  test('its first lines end where a reader may stop, with what svc says about the answer', async () => {
+    const folder = folderOfTest()
+    const { parts } = await toAnswer(chinese, { folder, notes: ['(a note)'] })
+    expect(parts[0]).toMatchObject({
+      text: expect.stringMatching(/^关于茶：一篇\n0。[\s\S]*事。\n\n… 📎 .*\n\n\(a note\)$/),
+    })
+    expect(readFileSync(join(folder, 'outbox/关于茶 一篇.md'), 'utf8')).toEndWith('\n\n(a note)\n')
+  })
+
+  test('without a place for the file it comes as text', async () => {
+    const folder = folderOfTest()
+    symlinkSync('/tmp', join(folder, 'outbox'))
+    const { parts } = await toAnswer(chinese, { folder })
+    expect(parts).toEqual((await toAnswer(chinese, { folder, long: 'split' })).parts)
   })
 })
 

@@ -60,11 +60,13 @@ export async function crash(steps: readonly number[], settings: Partial<AgentCon
   expect(await last.end('SIGTERM')).toBe(0)
   const turns = await agents.turns()
   const unknown = agents.rows<{ text: string }>("text FROM message WHERE status = 'unknown'")
-  check(
-    turns,
-    await agents.got(),
-    unknown.map(({ text }) => text),
-  )
+  const lost = unknown.map(({ text }) => text)
+  if (settings.long === 'file') {
+    const { files, openings, texts } = await readFiles(agents)
+    // A message of which nobody knows whether it arrived may be either.
+    if (lost.length === 0) expect([...files.keys()].sort()).toEqual(openings.sort())
+    check(turns, [...files.values(), ...texts], lost)
+  } else check(turns, await agents.got(), lost)
   const inState = (state: AgentTurn['status']) => turns.filter(turn => turn.status === state).length
   return {
     killed,
@@ -103,6 +105,24 @@ async function drain(agents: TestAgents, log: () => string): Promise<void> {
   }
 }
 
+/** Returns the contents of the files that the user got, by their names, the names that texts have, and other texts. */
+async function readFiles({ library: { sandbox }, owner }: TestAgents) {
+  const messages = await sandbox.messages({ user: owner, from: 'bot', limit: 1000 })
+  const files = new Map<string, string>()
+  const [openings, texts]: [string[], string[]] = [[], []]
+  for (const { file_name = '', media_id, text } of messages.flatMap(({ items }) => items)) {
+    const name = text && /📎 (.+)/.exec(text)?.[1]
+    if (name) openings.push(name)
+    else if (text !== undefined) texts.push(text)
+    else {
+      // Each comes once.
+      expect(files.has(file_name)).toBe(false)
+      files.set(file_name, new TextDecoder().decode(await sandbox.mediaBytes(media_id!)))
+    }
+  }
+  return { files, openings, texts }
+}
+
 /** Each bit of each answer arrived once, except what was being sent when the process died. */
 function check(turns: readonly AgentTurn[], texts: readonly string[], unknown: readonly string[]): void {
   const messages = turns.flatMap(turn => turn.messages)
@@ -113,19 +133,18 @@ function check(turns: readonly AgentTurn[], texts: readonly string[], unknown: r
   const isInterrupted = new Set(cut.flatMap(turn => turn.messages))
   const rounds = [...messages].sort((a, b) => a - b)
   const arrived = texts.join('\n')
-  const lost = unknown.join('\n')
+  // A file is known by its name only, which has the round in it.
+  const isLost = (bit: string) =>
+    unknown.some(text => text.includes(bit) || text.startsWith(bit.slice(0, 10).replace('-', ' ')))
   for (const [round, message] of rounds.entries())
     for (let nth = 0; nth < bitsPerMessage; nth++) {
       const bit = `round-${String(round).padStart(4, '0')}-${nth} `
       const times = arrived.split(bit).length - 1
-      expect([bit, times]).toEqual([
-        bit,
-        isInterrupted.has(message) || lost.includes(bit) ? Math.min(times, 1) : 1,
-      ])
+      expect([bit, times]).toEqual([bit, isInterrupted.has(message) || isLost(bit) ? Math.min(times, 1) : 1])
       if (isInterrupted.has(message)) expect([bit, times]).toEqual([bit, 0])
     }
   const apology = 'I was restarted'
   const apologies = arrived.split(apology).length - 1
   expect(apologies).toBeLessThanOrEqual(cut.length)
-  expect(apologies + lost.split(apology).length - 1).toBeGreaterThanOrEqual(cut.length)
+  expect(apologies + unknown.join('\n').split(apology).length - 1).toBeGreaterThanOrEqual(cut.length)
 }

@@ -69,14 +69,20 @@ await runAgent(
       const bits = text
         .split(/\s+/)
         .flatMap(word => Array.from({ length: bitsPerMessage }, (_, nth) => `${word}-${nth} `))
-      // Short enough that the answer to many messages is no file.
-      const length = Math.min(998, Math.floor(30_000 / bits.length))
+      // Long enough that the answer is a file, if it may be; else short enough that the answer to many messages is none.
+      const length = plan.settings.long === 'file' ? 2998 : Math.min(998, Math.floor(30_000 / bits.length))
       const answer = bits.map(bit => bit.padEnd(length, 'word ')).join('\n\n')
       return { text: answer, agentSession: String(Number(agentSession) + 1) }
     },
     async close() {},
   },
-  { ...defaultAgent, gatherMs: 10, ...plan.settings, backend: { kind: 'command', command: [] } },
+  {
+    ...defaultAgent,
+    gatherMs: 10,
+    long: 'split',
+    ...plan.settings,
+    backend: { kind: 'command', command: [] },
+  },
   {
     clock: systemClock,
     tasks: new Tasks(systemClock),

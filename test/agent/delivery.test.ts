@@ -2,17 +2,19 @@
 import { expect, test } from 'bun:test'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { textsFor } from '../../src/agent/texts.ts'
 import { PlayedBackend, withAgents } from './support.ts'
 
 const paragraphs = Array.from({ length: 95 }, (_, nth) => `paragraph ${nth} ${'word '.repeat(200)}`.trim())
 const long = paragraphs.join('\n\n')
+const split = { long: 'split' } as const
 const seenIn = (texts: string[]) =>
   [...texts.join('\n').matchAll(/paragraph (\d+) /g)].map(([, nth]) => Number(nth))
 
 test('a long answer: nine messages, the rest by /more, also after a restart, each part once', async () => {
   await using agents = await withAgents()
   {
-    await using agent = await agents.start(new PlayedBackend(() => long))
+    await using agent = await agents.start(new PlayedBackend(() => long), split)
     await agents.say('tell me everything')
     await agents.become('more')
     expect(await agents.got()).toHaveLength(9)
@@ -43,7 +45,7 @@ test('a long answer that the pace delays: what is told and counted is what arriv
   await using agents = await withAgents({ pace: 'on' })
   const { clock, quickly } = agents.library
   const short = new PlayedBackend(({ text }) => (text === 'hi' ? 'hello' : long.slice(0, 45_000)))
-  await agents.start(short)
+  await agents.start(short, split)
   for (let nth = 1; nth <= 3; nth++) {
     await agents.say('hi')
     await quickly(agents.gets(nth))
@@ -76,6 +78,39 @@ test('with one answer left, one part goes out; with none, the answer waits until
   // What waited may come as one message.
   const texts = await agents.gets(11)
   expect(texts[10]).toStartWith('the reminder')
+})
+
+test('turns that nobody wrote for: the last two answers say how many are left; what waits for the user does not', async () => {
+  await using agents = await withAgents()
+  const { svc } = await agents.start(new PlayedBackend(({ text }) => `answer to ${text}`))
+  await agents.say('hello')
+  await agents.gets(1)
+  for (let nth = 2; nth <= 11; nth++) {
+    await svc.agents.inject(agents.owner, `turn ${nth}`, { agent: 'agent' })
+    await agents.become(...Array<'answered'>(nth).fill('answered'))
+  }
+  const { left } = textsFor('hello')
+  const shown = Array.from({ length: 8 }, (_, nth) => `answer to ${nth === 0 ? 'hello' : `turn ${nth + 1}`}`)
+  expect(await agents.got()).toEqual([
+    ...shown,
+    `answer to turn 9\n\n${left(1)}`,
+    `answer to turn 10\n\n${left(0)}`,
+  ])
+  await agents.say('anything')
+  const [waited] = (await agents.gets(12)).slice(10)
+  expect(waited).toBe('answer to turn 11')
+})
+
+test('a long answer comes as its first lines and a file', async () => {
+  await using agents = await withAgents()
+  await agents.start(new PlayedBackend(() => `## Report: all\n\n${long}`))
+  await agents.say('tell me everything')
+  const [text, file] = await agents.gets(2)
+  expect(text).toStartWith('Report: all\nparagraph 0')
+  expect(text).toEndWith('📎 Report all.md')
+  expect(file).toBe('[file Report all.md]')
+  const [turn] = await agents.become('answered')
+  expect(turn).toMatchObject({ parts: 2, parts_sent: 2 })
 })
 
 test('the window closes during a long turn; the answer arrives when the user writes', async () => {

@@ -16,7 +16,7 @@ test('a file has comments, several agents, and folders relative to it', async ()
     "agents": [
       { "name": "family", "openai": { "url": "http://127.0.0.1:1/v1/", "model": "m", "key_file": "key" }, "users": { "Mum": {}, "a@b": { "folder": "~/mum" } } },
       { "name": "work", "session": "work", "acp": ["gemini", "--acp"], "folder": "project", "isolate": true, "allow": "everyone" },
-      { "command": ["claude", "-p"], "gather": 0.5, "turns_per_day": 7, "minutes_per_turn": 2, "resume_turns": true, "commands": false, "interrupt": true, "transcribe": "hear it", "skip_older": "2h", "beside": true, "allow": ["Bob"], },
+      { "command": ["claude", "-p"], "gather": 0.5, "turns_per_day": 7, "minutes_per_turn": 2, "resume_turns": true, "commands": false, "interrupt": true, "transcribe": "hear it", "skip_older": "2h", "beside": true, "allow": ["Bob"], "long": "file" },
     ],
   }`
   const [family, work, last] = await parseAgentFile(text, path)
@@ -45,6 +45,7 @@ test('a file has comments, several agents, and folders relative to it', async ()
     skipOlderMs: 7_200_000,
     beside: true,
     allow: ['Bob'],
+    long: 'file',
   })
 })
 
@@ -58,6 +59,7 @@ test('what is wrong in a file is named by its place', async () => {
     [{ command: [] }, 'agents[0].command'],
     [{ command, skip_older: 10 }, 'agents[0].skip_older'],
     [{ command, skip_older: 'soon' }, 'agents[0].skip_older'],
+    [{ command, long: 'short' }, 'agents[0].long'],
     [{ command, beside: 'yes' }, 'agents[0].beside'],
     [{ command, ask: true }, 'agents[0].ask'],
     [{ command, mode: 'plan' }, 'agents[0].mode'],

@@ -100,7 +100,7 @@ test('a long answer takes all slots but one; /more says when the rest can come, 
   await using agents = await withAgents()
   const { clock } = agents.library
   const long = Array.from({ length: 60 }, (_, nth) => `paragraph ${nth} ${'word '.repeat(200)}`).join('\n\n')
-  await agents.start(new PlayedBackend(() => long), {}, { pace }, { pace: '100/s,10/5m' })
+  await agents.start(new PlayedBackend(() => long), { long: 'split' }, { pace }, { pace: '100/s,10/5m' })
   await agents.say('tell me everything')
   await agents.become('more')
   expect(await agents.got()).toHaveLength(9)

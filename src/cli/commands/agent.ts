@@ -39,6 +39,10 @@ const addAgentOptions = (command: Command) =>
     )
     .option('--interrupt', 'a new message stops the current answer (it waits)')
     .option('--no-commands', 'hand /stop, /new, /more, /status and /help to the agent, like any text')
+    .option(
+      '--long <how>',
+      'an answer of more than three messages: its first lines and a "file" if that is fewer, or "split" (a file above 12,000 characters)',
+    )
     .option('--gather <seconds>', 'messages within this time are one prompt (1.5)')
     .option('--skip-older <time>', 'leave out messages older than this, such as 10m, and say so once (none)')
     .option('--beside', 'another svc agent may answer on the same accounts (the start warns of it)')
