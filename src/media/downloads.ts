@@ -23,6 +23,7 @@ import {
 import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
+import type { StoredMessage } from '../storage/messages.ts'
 import { extensionOf, sniffType, typeOfName } from './content-type.ts'
 import {
   cutName,
@@ -99,7 +100,10 @@ export class Downloads extends RunningPart<DownloadPorts> {
    * @throws SvcError `message_not_found`, `no_media`, `media_expired`, `upstream_error`
    */
   async open(request: OpenRequest, signal: AbortSignal): Promise<OpenedMedia> {
-    const found = await this.#find(request)
+    return this.#open(await this.#find(request), request, signal)
+  }
+
+  async #open(found: MediaReference, request: OpenRequest, signal: AbortSignal): Promise<OpenedMedia> {
     const { stream, size } = await this.#fetch(found, request, signal)
     const named = found.fileName === undefined ? undefined : fileNameOf(found.fileName, 'file')
     const fromName = named && (await typeOfName(named.file_name))
@@ -122,7 +126,9 @@ export class Downloads extends RunningPart<DownloadPorts> {
   async openSent({ row: id, scope, sized }: ShowRequest, signal: AbortSignal): Promise<OpenedMedia> {
     const [row] = await this.ports.store.log.getByIds([id], undefined, scope)
     if (!row) throw new SvcError('no_media', 'there is no such message')
-    return this.open({ message_id: row.message_id, item: 0, scope, sized }, signal)
+    // Not by its message_id, which it gets from WeChat when it is sent.
+    const request = { message_id: row.message_id, item: 0, scope, sized }
+    return this.#open(await this.#mediaIn(row, 0), request, signal)
   }
 
   /**
@@ -223,12 +229,15 @@ export class Downloads extends RunningPart<DownloadPorts> {
   }
 
   async #find({ item, message_id, scope }: OpenRequest): Promise<MediaReference> {
-    const { store, views } = this.ports
-    const [row] = (await store.log.getByMessageIds([message_id], undefined, scope)).rows
+    const [row] = (await this.ports.store.log.getByMessageIds([message_id], undefined, scope)).rows
     if (!row) throw await this.#unknownMessageError(message_id, scope)
+    return this.#mediaIn(row, item)
+  }
+
+  async #mediaIn(row: StoredMessage, item: number): Promise<MediaReference> {
     const found = mediaOf(row.raw, item)
     if (found) return found
-    const count = (await views.toMessage(row)).items.filter(part => part.has_media).length
+    const count = (await this.ports.views.toMessage(row)).items.filter(part => part.has_media).length
     throw new SvcError(
       'no_media',
       count === 0
