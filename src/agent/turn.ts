@@ -42,13 +42,20 @@ const storeAgainMs = 2000
 const dayMs = 24 * 60 * 60_000
 
 export interface TurnPorts {
-  readonly svc: Pick<Svc, 'history'>
+  readonly svc: Pick<Svc, 'agents' | 'history'>
   readonly work: AgentWork
   readonly backend: Backend
   readonly config: AgentConfig
   readonly people: Pick<
     Talkers,
-    'findFolder' | 'findGuest' | 'findOperator' | 'getSender' | 'mayTalk' | 'nameOf'
+    | 'findAgents'
+    | 'findFolder'
+    | 'findGuest'
+    | 'findMark'
+    | 'findOperator'
+    | 'getSender'
+    | 'mayTalk'
+    | 'nameOf'
   >
   readonly delivery: Pick<
     AnswerDelivery,
@@ -186,7 +193,8 @@ export class TurnRunner extends RoomPart<TurnPorts> {
       const texts = await delivery.textsFor(turn)
       const ends = [leftOut > 0 && texts.leftOut(leftOut), early && texts.early[early]].filter(Boolean)
       const said = await toAnswer([text, ...ends].join('\n\n'), { files, folder })
-      const answer = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
+      const full = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
+      const answer = markAnswer(full, await people.findMark(turn))
       await this.#untilStored(() => changeTurn(work, turn.id, { status: 'answering', answer }))
       return answer
     } catch (error) {
@@ -244,7 +252,7 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     const operator = await people.findOperator(turn.session)
     const isOwn = operator?.user_id === turn.user_id
     const { download } = await people.getSender()
-    const ports = { svc, download, folder, isolatedFrom, transcribe, signal, log }
+    const ports = { svc, name: config.name, download, folder, isolatedFrom, transcribe, signal, log }
     const prompt =
       turn.prompt === undefined
         ? await buildPrompt(await readMessages(svc, turn), ports)
@@ -353,6 +361,12 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     if (state.folder !== folder) await work.saveState(keyOfConversation(turn), { ...state, folder })
     return folder
   }
+}
+
+/** Returns an answer whose first text begins with a name. */
+function markAnswer({ parts }: StoredAnswer, name: string | undefined): StoredAnswer {
+  const first = name === undefined ? undefined : parts.find(part => 'text' in part)
+  return { parts: parts.map(part => (part === first ? { text: `[${name}]\n${first.text}` } : part)) }
 }
 
 const keyOfConversation = ({ agent, session, user_id: user }: StoredTurn) => ({ agent, session, user })

@@ -62,6 +62,13 @@ export class PlayedBackend implements Backend {
   }
 }
 
+/** Settings of an agent whose program a test plays. */
+export const playedAgent: AgentConfig = {
+  ...defaultAgent,
+  gatherMs: 20,
+  backend: { kind: 'command', command: ['none'] },
+}
+
 export interface RunningAgent extends AsyncDisposable {
   readonly svc: Svc
   readonly backend: PlayedBackend
@@ -118,12 +125,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
       const svc = await library.open({ store: true, ...options })
       const stop = new AbortController()
       let taken = 0
-      const settings: AgentConfig = {
-        ...defaultAgent,
-        gatherMs: 20,
-        backend: { kind: 'command', command: ['none'] },
-        ...config,
-      }
+      const settings: AgentConfig = { ...playedAgent, ...config }
       const ended = runAgent(
         svc,
         backend,
@@ -139,6 +141,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
             taken += 1
             return 'no'
           },
+          findAsker: async () => undefined,
           closeLost: async () => {},
           ...ports,
         },
