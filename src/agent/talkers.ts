@@ -151,13 +151,17 @@ export class Talkers extends RoomPart<TalkersPorts> {
     user: string,
   ): Promise<{ standing: Standing; agents: readonly KnownReader[] }> {
     await this.#read(session)
-    const near = this.#agents.filter(one => this.#isOf(one, session))
-    const allowed = near.filter(one => this.#isAllowed(one, session, user))
+    const list = () => this.#agents.filter(one => this.#isAllowed(one, session, user))
+    const known = list()
+    // Nobody is refused by what was true some seconds ago.
+    if (known.length === 0) await this.listAgents()
+    const allowed = known.length > 0 ? known : list()
     if (allowed.length > 0) return { standing: 'allowed', agents: allowed }
     const firstOf = (all: readonly KnownReader[]) => all.filter(({ isRunning }) => isRunning).slice(0, 1)
     const decides = this.#agents.filter(({ name }) => this.#operators.get(name)?.user_id === user)
     if (decides.length > 0) return { standing: 'operator', agents: firstOf(decides) }
     // A guest whom no agent answers is no stranger: nobody is notified.
+    const near = this.#agents.filter(one => this.#isOf(one, session))
     return { standing: 'stranger', agents: this.#guests.has(session) ? [] : firstOf(near) }
   }
 
