@@ -71,9 +71,11 @@ export type { OpenedExport } from './operations/export.ts'
 export { type Log, type LogLevel, silentLog } from './platform/log.ts'
 export type { OpenMessage } from './receive/inbox.ts'
 export type {
+  AgentEntry,
   AnswerPart,
   ConversationKey,
   ConversationState,
+  KnownAgent,
   MissedMessage,
   NewQuestion,
   NewTurn,

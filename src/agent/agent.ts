@@ -5,23 +5,25 @@ import {
   type ConversationKey,
   isSvcError,
   type Message,
-  type MissedMessage,
   type OpenMessage,
   type StoredTurn,
   type Svc,
 } from '../index.ts'
 import { consumerOf } from '../model/agent.ts'
 import { normalizeSessionName } from '../model/session.ts'
+import { saidIn } from '../model/typed-answer.ts'
 import { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { Repetition } from '../platform/tasks.ts'
 import { Approvals } from './approvals.ts'
 import type { Backend, PermissionRequest } from './backend.ts'
+import { Choosing } from './choosing.ts'
+import { findCommand } from './commands.ts'
 import type { AgentConfig } from './config.ts'
 import { UserConversation } from './conversation.ts'
 import { type AgentBase, createDelivery } from './delivery.ts'
 import type { Taken } from './questions.ts'
-import type { Talkers } from './talkers.ts'
+import type { Standing, Talkers } from './talkers.ts'
 import type { TurnPorts } from './turn.ts'
 
 /** Turns that run at the same time. */
@@ -39,6 +41,8 @@ export interface AgentPorts extends AgentBase {
   ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string>
   /** Takes a message that answers a question (`Questions`). */
   takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
+  /** Returns the agent whose question a message answers, if that one runs. */
+  findAsker(message: Message): Promise<string | undefined>
   /** Ends the questions of an earlier process. */
   closeLost(agent: string): Promise<void>
 }
@@ -89,6 +93,7 @@ class Agent {
   readonly #closing: AbortSignal
   readonly #people: Talkers
   readonly #approvals: Approvals
+  readonly #choosing: Choosing
   readonly #conversations = new Map<string, UserConversation>()
   readonly #conversationPorts: TurnPorts
   /** Aborts when the claim is lost or given up. */
@@ -102,7 +107,7 @@ class Agent {
     ports: AgentPorts,
     closing: AbortSignal,
   ) {
-    const { ask, clock, dataFolder, folders, log, takeAnswer } = ports
+    const { ask, clock, dataFolder, findAsker, folders, log, takeAnswer } = ports
     const over = this.#over.signal
     const { delivery, people } = createDelivery(svc, work, config, ports, {
       over,
@@ -113,6 +118,8 @@ class Agent {
     })
     const show = delivery.show.bind(delivery)
     this.#approvals = new Approvals({ svc, work, people, config, show, clock })
+    const take = (open: OpenMessage) => this.#take(open)
+    this.#choosing = new Choosing({ svc, work, people, delivery, config, findAsker, take, clock })
     this.#svc = svc
     this.#work = work
     this.#config = config
@@ -140,11 +147,14 @@ class Agent {
 
   /** Works until the process closes, or another one has the claim. */
   async run(): Promise<void> {
-    const { agents = [this.#config], log } = this.#ports
-    const { beside, name, operator } = this.#config
+    const { log } = this.#ports
+    const { name, operator } = this.#config
     const { signal } = this.#over
     const unlink = followSignal(this.#closing, this.#over)
     await this.#ports.closeLost(name)
+    // Others know of it before it decides about the first message.
+    await this.#work.begin(name)
+    if (!(await this.#claim())) return unlink()
     const looking = this.#lookForWork(signal)
     try {
       for (const unowned of await this.#people.listUnowned())
@@ -152,71 +162,67 @@ class Agent {
           session: unowned,
         })
       const session = await sessionOf(this.#config, this.#ports)
-      const others = (await this.#work.listRunning(session)).filter(one =>
-        agents.every(own => own.name !== one),
-      )
-      if (others.length > 0 && !beside)
-        log.warn('another agent answers here too: who may talk with both gets two answers (--beside)', {
-          agent: others.join(', '),
-        })
       for (const unknown of await this.#people.listUnknown())
         log.warn('nobody has this name; svc users name ID NAME gives it to a person', { name: unknown })
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
       const reading = { consumer: consumerOf(name), signal, ...only }
-      const handled = await this.#lookAtMissed()
-      for await (const open of this.#svc.openMessages(reading))
-        if (handled.has(open.message.id)) await open.settle(true)
-        else await this.#take(open)
+      const missed = await this.#work.listMissed(name)
+      if (missed.length > 0)
+        log.info('messages came while the agent did not run', { messages: missed.length })
+      await this.#choosing.lookBack(missed)
+      for await (const open of this.#svc.openMessages(reading)) await this.#take(open)
     } finally {
       unlink()
       this.#over.abort()
       await Promise.all([looking.done, ...[...this.#conversations.values()].map(one => one.close())])
+      await this.#choosing.close()
       await this.#work
         .releaseAgent(name)
         .catch(error => log.warn('agent not given up; its claim ends by itself', { error }))
     }
   }
 
-  /**
-   * Says what came while the agent did not run.
-   *
-   * @returns row ids of messages that another agent has handled: they are not taken, unless both run side by side
-   */
-  async #lookAtMissed(): Promise<ReadonlySet<number>> {
-    const { beside, name } = this.#config
-    const missed: MissedMessage[] = []
-    for (const one of await this.#work.listMissed(name))
-      if (await this.#people.mayTalk(one.session, one.user)) missed.push(one)
-    const handled = beside ? [] : missed.filter(({ isHandled }) => isHandled)
-    if (missed.length > 0)
-      this.#ports.log.info('messages came while the agent did not run', {
-        taken: missed.length - handled.length,
-        left_to_another_agent: handled.length,
-      })
-    return new Set(handled.map(({ id }) => id))
+  async #claim(): Promise<boolean> {
+    const session = await sessionOf(this.#config, this.#ports)
+    return this.#work.claimAgent(this.#config.name, session, await this.#people.describe())
   }
 
-  /** Takes a message, unless another agent does. */
+  /** Takes a message, or leaves it to another agent. */
   async #take(open: OpenMessage): Promise<void> {
-    const { clock, log, takeAnswer } = this.#ports
+    const { clock, log } = this.#ports
+    const { name } = this.#config
     const { from_user: user, session } = open.message
-    const key = { agent: this.#config.name, session, user }
     try {
-      const standing = await this.#people.findStanding(session, user)
-      const mayAnswer = standing === 'allowed' || standing === 'operator'
-      const taken = mayAnswer ? await takeAnswer(open.message, standing === 'operator' || undefined) : 'no'
-      const isSettled = taken === 'taken' || standing === 'other' || standing === 'operator'
-      if (isSettled || (standing === 'stranger' && (await this.#hasTurn(key)))) {
-        await open.settle(true)
-      } else if (standing === 'stranger') this.#conversationOf(key).take(open, 'stranger')
-      else this.#conversationOf(key).take(open, taken === 'later' ? 'answer' : undefined)
+      const { agents, standing } = await this.#people.findAgents(session, user)
+      const isOwn = agents.some(one => one.name === name)
+      const mayCommand = isOwn && standing === 'allowed'
+      if (mayCommand && (await this.#choosing.obey(open.message, agents))) return await open.settle(true)
+      const agent = await this.#choosing.find(open.message, agents)
+      if (agent === name) return await this.#give(open, isOwn ? standing : 'operator')
+      if (!mayCommand || agent === undefined) return await open.settle(true)
+      if (this.#config.commands && findCommand(saidIn(open.message))?.word === 'stop')
+        this.#conversations.get(`${session}\0${user}`)?.stopToo(open.message)
+      await this.#choosing.leave(open, agent)
     } catch (error) {
       if (!this.#over.signal.aborted)
         log.warn('message for an agent not taken; it comes again', { session, user, error })
       await clock.sleep(lookEveryMs, this.#over.signal)
       await open.settle(false)
     }
+  }
+
+  /** Hands a message to its conversation, unless it answers a question. */
+  async #give(open: OpenMessage, standing: Standing): Promise<void> {
+    const { from_user: user, session } = open.message
+    const key = { agent: this.#config.name, session, user }
+    const isOperator = standing === 'operator'
+    const taken =
+      standing === 'stranger' ? 'no' : await this.#ports.takeAnswer(open.message, isOperator || undefined)
+    if (taken === 'taken' || isOperator || (standing === 'stranger' && (await this.#hasTurn(key))))
+      await open.settle(true)
+    else if (standing === 'stranger') this.#conversationOf(key).take(open, 'stranger')
+    else this.#conversationOf(key).take(open, taken === 'later' ? 'answer' : undefined)
   }
 
   /** Whether a user already has a turn. A stranger gets one: running it tells the owner, and then the turn fails. */
@@ -237,12 +243,12 @@ class Agent {
         for (const { error, key } of this.#conversations.values())
           if (error !== undefined) setAside({ row: key.session, error })
         if (clock.monotonic() >= renewAt) {
-          const session = await sessionOf(this.#config, this.#ports)
-          if (!(await this.#work.claimAgent(name, session))) return this.#over.abort()
+          if (!(await this.#claim())) return this.#over.abort()
           await this.#work.renew()
           await this.#approvals.tidy()
           renewAt = clock.monotonic() + renewEveryMs
         }
+        await this.#choosing.look()
         for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
       },
     )

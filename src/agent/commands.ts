@@ -1,5 +1,5 @@
 /** The commands of people in their chat with an agent. */
-import { plainOf } from '../model/typed-answer.ts'
+import { bareOf, plainOf } from '../model/typed-answer.ts'
 
 /**
  * The words of each command, and what may follow them in the message: `none`, a `text` or nothing, or what is `needed`.
@@ -58,6 +58,44 @@ export function findCommand(text: string): AgentCommand | undefined {
     if (rest !== 'none' && tail !== '' && words.includes(first)) return { word, rest: tail, written: first }
   }
   return undefined
+}
+
+/** `@NAME` in front of a text. A path, such as `@name/file`, is none. Chinese follows without a blank. */
+const mention =
+  /^\s*[@＠]([\w－＿Ａ-Ｚａ-ｚ０-９-]+)(?![\w－＿Ａ-Ｚａ-ｚ０-９@＠/\\-]|\.\S)[\s:：,，、.。]*(.*)$/su
+
+/** Returns whose name stands behind `@` in front of a text, and the text after it. */
+export function readMention(
+  text: string,
+  names: readonly string[],
+): { name: string; rest: string } | undefined {
+  const [, word = '', rest = ''] = mention.exec(text) ?? []
+  const name = findName(word, names)
+  return name === undefined ? undefined : { name, rest }
+}
+
+/** Returns a text without the name of the agent in front, if anything follows it. */
+export const withoutMention = (text: string, name: string): string => readMention(text, [name])?.rest || text
+
+/** Returns the name that a person wrote. Case, width and punctuation around it do not matter. */
+export const findName = (word: string, names: readonly string[]): string | undefined =>
+  names.find(name => name === word) ?? names.find(name => bareOf(name) === bareOf(word))
+
+/** Returns the only name that differs from a word by one typing error: a letter too much, too few, wrong, or two swapped. */
+export function guessName(word: string, names: readonly string[]): string | undefined {
+  const typed = bareOf(word)
+  const near = names.filter(name => name.length > 2 && isNear(bareOf(name), typed))
+  return near.length === 1 ? near[0] : undefined
+}
+
+function isNear(one: string, other: string): boolean {
+  let start = 0
+  while (start < one.length && one[start] === other[start]) start += 1
+  let end = 0
+  const least = Math.min(one.length, other.length) - start
+  while (end < least && one.at(-1 - end) === other.at(-1 - end)) end += 1
+  const [a, b] = [one, other].map(text => text.slice(start, text.length - end)) as [string, string]
+  return (a.length < 2 && b.length < 2) || (a.length === 2 && a === `${b[1]}${b[0]}`)
 }
 
 const splitOnce = (text: string): string[] => {

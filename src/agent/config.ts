@@ -1,4 +1,6 @@
 /** The settings of an agent. */
+import { basename } from 'node:path'
+import { withoutSecrets } from './redact.ts'
 
 /** `ask`: a mode that asks before the agent acts. `own`: the agent's own. Or a mode by its name. */
 export type WantedMode = 'ask' | 'own' | { readonly name: string }
@@ -28,6 +30,15 @@ export type BackendConfig =
       readonly system?: string | undefined
     }
 
+/** Returns what an agent is, for those who choose one: nothing that may be a secret. */
+export function describeBackend(backend: BackendConfig): string {
+  if (backend.kind === 'openai') return `${backend.model}, ${new URL(backend.url).host}`
+  const [program = '', first = ''] = backend.command
+  // The first argument of most programs says what it does, such as -p, exec or --acp.
+  const words = [basename(program), ...(/^[\w@./-]{1,40}$/.test(first) ? [first] : [])]
+  return withoutSecrets(words.join(' '), {})
+}
+
 export interface AgentConfig {
   /** Name of the agent: part of its consumer, of the audit log and of the panel. */
   readonly name: string
@@ -55,8 +66,6 @@ export interface AgentConfig {
   readonly gatherMs: number
   /** Messages older than this get no answer, in milliseconds. */
   readonly skipOlderMs?: number | undefined
-  /** Other agents may answer on the same accounts too. */
-  readonly beside?: boolean | undefined
   /** Maximum number of turns in 24 hours. */
   readonly turnsPerDay?: number | undefined
   readonly minutesPerTurn: number

@@ -9,16 +9,19 @@ import {
   type OpenMessage,
   type StoredTurn,
 } from '../index.ts'
+import { isTurnOpen } from '../model/agent.ts'
 import { saidIn } from '../model/typed-answer.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
-import { type AgentCommand, findCommand } from './commands.ts'
+import { type AgentCommand, findCommand, withoutMention } from './commands.ts'
 import { TurnNotices } from './notices.ts'
 import type { Texts } from './texts.ts'
 import { type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
 
 /** Wait before a turn or message is tried again after an error, such as a full disk. */
 const retryMs = 5000
+/** A turn that was stopped so shortly before a command to stop may have been stopped by that. */
+const stoppedMs = 10_000
 
 export class UserConversation {
   readonly key: ConversationKey
@@ -91,7 +94,8 @@ export class UserConversation {
     if (over.aborted) return open.settle(false)
     const { commands, skipOlderMs = Number.POSITIVE_INFINITY } = config
     const mark = as !== 'stranger' && clock.now() - message.timestamp > skipOlderMs ? 'old' : as
-    const command = commands && mark === undefined ? findCommand(saidIn(message)) : undefined
+    const said = withoutMention(saidIn(message), config.name)
+    const command = commands && mark === undefined ? findCommand(said) : undefined
     if (command === undefined) {
       this.#burst.add(open)
       if (mark === 'answer' || mark === 'old') this.#marks.set(open, mark)
@@ -100,7 +104,18 @@ export class UserConversation {
       return
     }
     await this.#storeBurst()
-    await this.#settle([open], () => this.#obey(command, message))
+    await this.#settle([open], () => this.#obey(command, message, said === saidIn(message)))
+  }
+
+  /** Stops what runs, and says so, for a command to stop that another agent got. */
+  stopToo(message: Message): void {
+    this.#do(async () => {
+      await this.#storeBurst()
+      await this.#settle([], async () => {
+        const { isRunning, waiting } = await this.#stop()
+        if (isRunning || waiting > 0) await this.#reply(message, 'stop', texts => texts.stopped(waiting))
+      })
+    })
   }
 
   /** Makes turns of the messages so far. Messages that were written further apart than the pause get a turn each. */
@@ -163,13 +178,25 @@ export class UserConversation {
     await Promise.all(opened.map(open => open.settle(done)))
   }
 
-  /** Does what the user commands. No agent sees it. */
-  async #obey({ word }: AgentCommand, { id }: Message): Promise<void> {
-    const { delivery, log, work } = this.#ports
+  /** Answers a command. */
+  #reply({ id }: Message, word: AgentCommand['word'], text: (texts: Texts) => string): Promise<void> {
+    const { session, user: user_id } = this.key
+    return this.#ports.delivery.reply({ session, user_id }, text, `agent:${id}:${word}`)
+  }
+
+  /**
+   * Does what the user commands. No agent sees it.
+   *
+   * @param isForAll the command names no agent
+   */
+  async #obey({ word }: AgentCommand, message: Message, isForAll: boolean): Promise<void> {
+    const { delivery, log, people, work } = this.#ports
     const { session, user } = this.key
-    const tell = (text: (texts: Texts) => string) =>
-      delivery.reply({ session, user_id: user }, text, `agent:${id}:${word}`)
-    if (word === 'help') return tell(({ help }) => help)
+    const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
+    if (word === 'help') {
+      const { agents } = await people.findAgents(session, user)
+      return tell(texts => (agents.length > 1 ? `${texts.help} ${texts.agents.help}` : texts.help))
+    }
     if (word === 'status') return this.#tellStatus(tell)
     if (word === 'more') {
       const turn = await work.findMore(this.key)
@@ -178,6 +205,7 @@ export class UserConversation {
       return delivery.deliver(turn)
     }
     const { isRunning, waiting } = await this.#stop()
+    const isOther = word === 'stop' && isForAll && (await this.#stopOthers())
     if (word === 'new') {
       const claimed = await work.claim(this.key)
       const { folder } = claimed?.state ?? {}
@@ -185,7 +213,7 @@ export class UserConversation {
       return tell(({ begun }) => begun)
     }
     log.info('the user stopped the agent', { ...this.key, turns: waiting + Number(isRunning) })
-    return tell(texts => (isRunning || waiting > 0 ? texts.stopped(waiting) : texts.nothingToStop))
+    return tell(texts => (isRunning || isOther || waiting > 0 ? texts.stopped(waiting) : texts.nothingToStop))
   }
 
   async #tellStatus(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
@@ -212,6 +240,19 @@ export class UserConversation {
     for (const id of waiting) await work.stopTurn(id)
     this.run()
     return { isRunning: current !== undefined, waiting: waiting.length }
+  }
+
+  /** Stops what other agents do for the user. @returns whether they did something */
+  async #stopOthers(): Promise<boolean> {
+    const { clock, svc, work } = this.#ports
+    const { agent, session, user } = this.key
+    const isJust = (endedAt = 0) => clock.now() - endedAt < stoppedMs
+    const turns = (await svc.agents.turns({ session, user, limit: 50 })).filter(
+      one =>
+        one.agent !== agent && (isTurnOpen(one.status) || (one.status === 'stopped' && isJust(one.ended_at))),
+    )
+    for (const { id } of turns) await work.stopTurn(id)
+    return turns.length > 0
   }
 
   async #work(): Promise<void> {

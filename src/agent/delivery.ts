@@ -37,7 +37,7 @@ const messagesForLanguage = 5
 export interface DeliveryPorts extends SlotPorts {
   readonly svc: Pick<Svc, 'history' | 'outbox'>
   readonly work: Pick<AgentWork, 'changeTurn' | 'getTurn'>
-  readonly people: Pick<Talkers, 'findOperator' | 'getSender'>
+  readonly people: Pick<Talkers, 'findMark' | 'findOperator' | 'getSender'>
   /** Absent: nobody approves answers. */
   readonly approvals?: {
     areNeeded(turn: StoredTurn): Promise<boolean>
@@ -64,7 +64,7 @@ export interface AgentBase {
   readonly folders: string
   /** The pace of sending; absent: off. */
   readonly pace?: Pace | 'off'
-  /** All agents of the process in their order, if there are several. A message goes to the first that takes it. */
+  /** All agents of the process in their order, if there are several. */
   readonly agents?: readonly AgentConfig[]
   readonly names?: SessionNames
 }
@@ -77,7 +77,7 @@ export function createDelivery(
   { agents = [config], clock, folders, log, names, pace }: Omit<AgentBase, 'tasks'>,
   more: Pick<DeliveryPorts, 'approvals' | 'over'> = {},
 ): { delivery: AnswerDelivery; people: Talkers } {
-  const people = new Talkers({ svc, config, agents, clock, names })
+  const people = new Talkers({ svc, work, config, agents, clock, names })
   const findFolder: DeliveryPorts['findFolder'] = to => people.findFolder(to, folders)
   return {
     people,
@@ -117,7 +117,8 @@ export class AnswerDelivery {
     if (!isDraft && turn.status !== 'more') await this.#awaitSlot(turn, isStopped)
     else if (!isDraft && (await this.#isTooEarly(turn))) return
     const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
-    const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end) : undefined
+    const mark = end < parts.length ? await this.#ports.people.findMark(turn) : undefined
+    const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end, mark) : undefined
     // A file has no room for a line, so the last text has it.
     const last = more || isDraft ? -1 : parts.findLastIndex(part => 'text' in part)
     try {
@@ -141,11 +142,19 @@ export class AnswerDelivery {
   /**
    * Sends a text that is no part of an answer. What cannot be sent at all is logged.
    *
+   * @param to with an agent, the text is about its turn: it begins with the name where that has to be said
    * @param key makes it unique, so that it is sent once
    * @throws SvcError `store_unavailable`, `shutting_down`
    */
-  async tell(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
-    await this.show(to, text, key, true)
+  async tell(
+    to: Recipient & { agent?: string },
+    text: (texts: Texts) => string,
+    key: string,
+    how?: 'common',
+  ): Promise<void> {
+    const mark = to.agent === undefined ? undefined : await this.#ports.people.findMark(to)
+    const marked = mark ? (texts: Texts) => `[${mark}] ${text(texts)}` : text
+    await this.show(to, marked, key, { saysLeft: true, how })
   }
 
   /** Answers a command. Cancels an answer to an earlier command that still waits, since it is no longer true. */
@@ -154,7 +163,7 @@ export class AnswerDelivery {
     const earlier = this.#replies.get(chat)
     this.#replies.delete(chat)
     if (earlier !== undefined) await this.#ports.svc.outbox.cancel(earlier).catch(ignoreFinal)
-    const sent = await this.show(to, text, key)
+    const sent = await this.show(to, text, key, { how: 'common' })
     if (sent?.status === 'queued' && sent.outbox_id) this.#replies.set(chat, sent.outbox_id)
   }
 
@@ -179,7 +188,7 @@ export class AnswerDelivery {
     to: Recipient,
     text: (texts: Texts) => string,
     key: string,
-    saysLeft = false,
+    { saysLeft = false, how }: { saysLeft?: boolean; how?: 'common' | undefined } = {},
   ): Promise<SendResult | undefined> {
     const { log } = this.#ports
     try {
@@ -188,7 +197,7 @@ export class AnswerDelivery {
       // The message in the last slot says when the next one can come.
       const next = free === 1 ? texts.nextIn(this.#minutesTo(freeAt(2))) : undefined
       const left = saysLeft && !next ? await this.#sayLeft(to, 1) : undefined
-      return await this.#send(to, { text: text(texts) }, key, next ?? left)
+      return await this.#send(to, { text: text(texts) }, key, next ?? left, how)
     } catch (error) {
       if (!isFinal(error)) throw error
       if (error.code !== 'idempotency_conflict' && !error.details?.erased)
@@ -326,7 +335,7 @@ export class AnswerDelivery {
   ): Promise<SendResult | undefined> {
     const key = `${keyOf(turn)}:${nth}`
     try {
-      return await this.#send(turn, part, key, more, isDraft)
+      return await this.#send(turn, part, key, more, isDraft ? 'draft' : undefined)
     } catch (error) {
       if (!isFinal(error)) throw error
       // The key is known with other content: the part was sent before the file, or the line at its end, changed.
@@ -339,7 +348,7 @@ export class AnswerDelivery {
         { text: noFile(part.name ?? basename(part.path)) },
         `${key}:lost`,
         more,
-        isDraft,
+        isDraft ? 'draft' : undefined,
       )
     }
   }
@@ -349,9 +358,9 @@ export class AnswerDelivery {
     part: AnswerPart,
     key: string,
     more?: string,
-    isDraft = false,
+    how?: 'common' | 'draft',
   ): Promise<SendResult> {
-    const sender = await this.#ports.people.getSender(isDraft ? 'draft' : 'reply')
+    const sender = await this.#ports.people.getSender(how)
     const text = [...('text' in part ? [part.text] : []), ...(more ? [more] : [])].join('\n\n')
     const input = {
       to: user_id,

@@ -1,9 +1,9 @@
 /** Builds what the agent is asked: the texts of the messages, and their files in the agent's folder. */
 import { basename, join } from 'node:path'
 import { isSvcError, type Message, type StoredTurn, type Svc, type SvcPart } from '../index.ts'
-import type { QuotedMessage } from '../model/message.ts'
 import type { Log } from '../platform/log.ts'
 import type { Prompt, PromptFile } from './backend.ts'
+import { withoutMention } from './commands.ts'
 import { transcribe } from './transcribe.ts'
 
 /** Folder for the files of messages, inside the folder of the agent. */
@@ -12,6 +12,8 @@ const inbox = 'inbox'
 const kinds = { IMAGE: 'image', VOICE: 'voice', FILE: 'file', VIDEO: 'video' } as const
 
 export interface PromptPorts {
+  /** Name of the agent. In front of a text it is left out. */
+  readonly name: string
   readonly download: SvcPart['download']
   readonly svc: Pick<Svc, 'history'>
   /** Folder in which the agent works. */
@@ -32,9 +34,9 @@ export async function buildPrompt(messages: readonly Message[], ports: PromptPor
   const lines: string[] = []
   const files: PromptFile[] = []
   for (const message of messages) {
-    const quote = message.ref_msg && (await describeQuote(message, message.ref_msg, files, ports))
+    const quote = await describeQuote(message, files, ports)
     if (quote) lines.push(`> ${quote.join('\n').replaceAll('\n', '\n> ')}`)
-    if (message.text) lines.push(message.text)
+    if (message.text) lines.push(withoutMention(message.text, ports.name))
     const items = await describeItems(message, files, ports)
     lines.push(...items)
     if (!message.text && items.length === 0) lines.push(unreadable)
@@ -72,25 +74,26 @@ async function describeItems(message: Message, files: PromptFile[], ports: Promp
 
 /** Describes the message that a message quotes. WeChat often tells its id or its time alone: history has the rest. */
 async function describeQuote(
-  { from_user: user_id, session }: Message,
-  { message_id, msg_type, text, timestamp }: QuotedMessage,
+  message: Message,
   files: PromptFile[],
   ports: PromptPorts,
-): Promise<string[]> {
+): Promise<string[] | undefined> {
+  if (!message.ref_msg) return undefined
+  const { msg_type, text } = message.ref_msg
   if (text && (!msg_type || msg_type === 'TEXT')) return [text]
-  const known =
-    timestamp === undefined ? undefined : await findAt(timestamp, { session, user_id, message_id }, ports)
+  const known = await findQuoted(message, ports)
   const said = text || known?.text
   const items = known ? await describeItems(known, files, ports) : []
   return said || items.length > 0 ? [...(said ? [said] : []), ...items] : [unknownQuote]
 }
 
-/** Returns the message that was written at a time; undefined if there are several. */
-async function findAt(
-  time: number,
-  { message_id, session, user_id }: { message_id: string | undefined; session: string; user_id: string },
-  { svc }: PromptPorts,
+/** Returns the message that a message quotes; undefined if it is not certain which one. */
+export async function findQuoted(
+  { from_user: user_id, ref_msg, session }: Message,
+  { svc }: Pick<PromptPorts, 'svc'>,
 ): Promise<Message | undefined> {
+  const { message_id, timestamp: time } = ref_msg ?? {}
+  if (time === undefined) return undefined
   const [, , farthest] = closeness
   const span = { since: time - farthest, until: time + farthest }
   const { messages } = await svc.history({ session, user_id, ...span }).catch(error => {

@@ -3,7 +3,7 @@
  * who decides count. In a chat a refusal needs no code. Permission needs the code, unless the question cannot be
  * mistaken (`#isPlainYes`).
  */
-import type { Message, QuestionOption, StoredQuestion, Svc } from '../index.ts'
+import type { AgentWork, Message, QuestionOption, StoredQuestion, Svc } from '../index.ts'
 import { chooseOption, isCode, isRejection, readAnswer, type Said, saidIn } from '../model/typed-answer.ts'
 import { Asking, type AskingPorts, isLate } from './asking.ts'
 import { findShown } from './question-text.ts'
@@ -15,7 +15,8 @@ const lastMessages = 10
 
 export interface QuestionPorts extends AskingPorts {
   readonly svc: Pick<Svc, 'agents' | 'history' | 'outbox'>
-  readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'nameOf'>
+  readonly work: AskingPorts['work'] & Pick<AgentWork, 'findAsker' | 'noteAnswer'>
+  readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'listAgents' | 'nameOf'>
   /** Sends or discards drafts as a person answered. @returns whether the answer was clear */
   decide(question: StoredQuestion, said: Said, message: Message): Promise<boolean>
   /** Messages within this time belong together, in milliseconds. */
@@ -34,6 +35,24 @@ export class Questions extends Asking {
   constructor(ports: QuestionPorts) {
     super(ports)
     this.#ports = ports
+  }
+
+  /** Returns the agent that takes a message, since it looks like an answer to its question. */
+  async findAsker(message: Message): Promise<string | undefined> {
+    const { people, work } = this.#ports
+    const { from_user: user, id, session } = message
+    // Most messages are read without the store.
+    if (!readAnswer(saidIn(message), isCode)) return undefined
+    const noted = await work.findAsker(id)
+    if (noted !== undefined) return noted
+    const all = [...(await work.listQuestions()), ...(await work.listDrafts())]
+    const said = readAnswer(saidIn(message), code => all.some(one => one.code === code))
+    const open = said ? await this.#decidedBy(user, all) : []
+    const asked =
+      said?.code === undefined ? latestIn(session, open) : open.find(({ code }) => code === said.code)
+    if (!asked) return undefined
+    const runs = (await people.listAgents()).some(({ isRunning, name }) => isRunning && name === asked.agent)
+    return runs ? asked.agent : undefined
   }
 
   /**
@@ -62,16 +81,19 @@ export class Questions extends Asking {
       const question = open.find(({ code }) => code === said.code)
       // A code that somebody else must send gets no word.
       if (!question) return (await this.#decides(user, session)) ? this.#tellOver(message) : 'taken'
+      await work.noteAnswer(question.id, message.id)
       await this.#takeCode(said, question, message)
       return 'taken'
     }
     const questions = open.filter(({ drafts }) => drafts === undefined)
     const here = questions.filter(({ chat }) => chat.session === session)
-    if (here.length === 0) return 'no'
-    const [latest] = here.filter(({ sent_at }) => sent_at !== undefined).sort(byTime)
+    const about = latestIn(session, open)
+    if (!about) return 'no'
+    const latest = about.sent_at === undefined ? undefined : about
     const option = latest && chooseOption(said, latest.options)
     const isRefusal = option && isRejection(option)
     if (!isRefusal && isAlone === undefined) return 'later'
+    await work.noteAnswer(about.id, message.id)
     const isOnly = questions.length === 1 && asked === 'no'
     const isYes = option?.kind === 'allow_once' && isOnly && isAlone
     if (latest && option && (isRefusal || (isYes && (await this.#isPlainYes(latest, message)))))
@@ -182,5 +204,11 @@ export class Questions extends Asking {
   }
 }
 
-/** The newest first. */
-const byTime = (one: StoredQuestion, other: StoredQuestion) => (other.sent_at ?? 0) - (one.sent_at ?? 0)
+/** Returns the question in a session that was shown last, if any was. */
+const latestIn = <Q extends StoredQuestion & { chat: Chat }>(
+  session: string,
+  questions: readonly Q[],
+): Q | undefined =>
+  questions
+    .filter(({ chat, drafts }) => chat.session === session && drafts === undefined)
+    .sort((one, other) => (other.sent_at ?? 0) - (one.sent_at ?? 0))[0]

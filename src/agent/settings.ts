@@ -132,7 +132,6 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
       approve: known.approve,
       operator: known.operator,
       skipOlderMs: known.skip_older === undefined ? undefined : parseBackupInterval(known.skip_older),
-      beside: known.beside,
       gatherMs: known.gather === undefined ? undefined : known.gather * 1000,
       folder: known.folder === undefined ? undefined : toFolder(known.folder, place),
     }) as Partial<AgentConfig>),

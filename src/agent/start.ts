@@ -100,6 +100,7 @@ export async function startAgent(
     ...(pace && { pace }),
     ask: questions.ask.bind(questions),
     takeAnswer: questions.takeAnswer.bind(questions),
+    findAsker: questions.findAsker.bind(questions),
     closeLost: questions.closeLost.bind(questions),
   }
   await runAgent(svc, backend, config, ports, closing)

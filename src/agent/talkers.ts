@@ -5,19 +5,29 @@
 
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
-import type { AgentWork, Session, Svc, SvcPart } from '../index.ts'
+import type { AgentEntry, AgentWork, KnownAgent, Session, Svc, SvcPart } from '../index.ts'
+import { commonAgent } from '../model/agent.ts'
 import { mostOnPage } from '../model/page.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { isIssuedId, isUserId, matchUserId } from '../model/user-id.ts'
 import type { Clock } from '../platform/clock.ts'
 import { RoomPart } from '../platform/runtime.ts'
-import type { AgentConfig } from './config.ts'
+import { type AgentConfig, describeBackend } from './config.ts'
 
 /** Accounts and names are read again after this time. */
 const keptMs = 5000
 
 /** Settings that decide who may talk with an agent. */
-export type AccessConfig = Pick<AgentConfig, 'name' | 'session' | 'allow' | 'users' | 'operator' | 'folder'>
+export type AccessConfig = Pick<
+  AgentConfig,
+  'name' | 'session' | 'allow' | 'users' | 'operator' | 'folder' | 'commands'
+>
+export type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend'>
+
+/** An agent of this process or of another one. */
+export interface KnownReader
+  extends AccessConfig,
+    Pick<KnownAgent, 'about' | 'isRunning' | 'place' | 'since'> {}
 
 /** A chat of the bot with a person. */
 export interface Chat {
@@ -35,17 +45,20 @@ export interface Guest {
   readonly turnsPerDay: number
 }
 
-/** How an agent treats a message of a user. other: another agent takes it. operator: it can only be an answer. */
-export type Standing = 'allowed' | 'operator' | 'other' | 'stranger'
+/** How agents treat the messages of a user. operator: they can only be answers. */
+export type Standing = 'allowed' | 'operator' | 'stranger'
 
 export interface TalkersPorts {
   readonly svc: Pick<Svc, 'sessions' | 'users' | 'as' | 'invitations'>
-  readonly config: AccessConfig
-  /** All agents of the process, this one among them. A message goes to the first one that its user may talk with. */
-  readonly agents: readonly AccessConfig[]
+  readonly work: Pick<AgentWork, 'listAgents' | 'listChoices'>
+  readonly config: OwnConfig
+  /** All agents of the process, in their order, this one among them. */
+  readonly agents: readonly OwnConfig[]
   readonly clock: Pick<Clock, 'monotonic'>
   readonly names?: SessionNames | undefined
 }
+
+type SenderKind = 'common' | 'draft' | 'reply'
 
 /** By the name of each agent that reads only one session: a function that returns the session's current name. */
 export type SessionNames = ReadonlyMap<string, () => Promise<string>>
@@ -74,10 +87,12 @@ export class Talkers extends RoomPart<TalkersPorts> {
   /** By agent that names an operator: the chat with that person. */
   #operators: ReadonlyMap<string, Chat> = new Map()
   #sessions: readonly string[] = []
+  /** All agents, also of other processes, in the order in which they get messages. */
+  #agents: readonly KnownReader[] = []
   /** By agent that reads only one session: the session's current name. */
   #names: ReadonlyMap<string, string> = new Map()
   #readAt = Number.NEGATIVE_INFINITY
-  readonly #senders = new Map<'draft' | 'reply', { users: string; part: SvcPart }>()
+  readonly #senders = new Map<SenderKind, { users: string; part: SvcPart }>()
 
   /**
    * Returns the chat of the person who decides what an agent may do in a session: its operator, else the user who scanned
@@ -85,7 +100,7 @@ export class Talkers extends RoomPart<TalkersPorts> {
    */
   async findOperator(session: string, agent = this.ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
-    const { operator } = this.ports.agents.find(({ name }) => name === agent) ?? {}
+    const { operator } = this.#agents.find(({ name }) => name === agent) ?? {}
     if (operator !== undefined) return this.#operators.get(agent)
     const owner = this.#owners.get(session)
     return owner === undefined ? undefined : { session, user_id: owner }
@@ -97,7 +112,7 @@ export class Talkers extends RoomPart<TalkersPorts> {
    */
   async findApprover(session: string, agent = this.ports.config.name): Promise<Chat | undefined> {
     await this.#read(session)
-    const config = this.ports.agents.find(({ name }) => name === agent)
+    const config = this.#agents.find(({ name }) => name === agent)
     const own = config && this.#sessions.filter(one => this.#isOf(config, one) && !this.#guests.has(one))
     const isOne = own?.length === 1
     return config?.operator !== undefined || isOne ? this.findOperator(session, agent) : undefined
@@ -128,20 +143,73 @@ export class Talkers extends RoomPart<TalkersPorts> {
   }
 
   /**
-   * Returns how the agent treats a user. If no agent takes the user's messages, the first one treats the user as a
-   * stranger.
+   * Returns the agents that a user may use in a session, in their order. If there is none, the one that treats the
+   * user as its operator, or else as a stranger.
    */
-  async findStanding(session: string, user: string): Promise<Standing> {
+  async findAgents(
+    session: string,
+    user: string,
+  ): Promise<{ standing: Standing; agents: readonly KnownReader[] }> {
     await this.#read(session)
-    const { agents, config } = this.ports
-    const near = agents.filter(one => this.#isOf(one, session))
-    const takes = near.find(one => this.#isAllowed(one, session, user))
-    const decides = takes ? undefined : agents.find(({ name }) => this.#operators.get(name)?.user_id === user)
-    if (decides) return decides.name === config.name ? 'operator' : 'other'
+    const list = () => this.#agents.filter(one => this.#isAllowed(one, session, user))
+    const known = list()
+    // Nobody is refused by what was true some seconds ago.
+    if (known.length === 0) await this.listAgents()
+    const allowed = known.length > 0 ? known : list()
+    if (allowed.length > 0) return { standing: 'allowed', agents: allowed }
+    const firstOf = (all: readonly KnownReader[]) => all.filter(({ isRunning }) => isRunning).slice(0, 1)
+    const decides = this.#agents.filter(({ name }) => this.#operators.get(name)?.user_id === user)
+    if (decides.length > 0) return { standing: 'operator', agents: firstOf(decides) }
     // A guest whom no agent answers is no stranger: nobody is notified.
-    const first = this.#guests.has(session) ? undefined : near[0]
-    if ((takes ?? first)?.name !== config.name) return 'other'
-    return takes ? 'allowed' : 'stranger'
+    const near = this.#agents.filter(one => this.#isOf(one, session))
+    return { standing: 'stranger', agents: this.#guests.has(session) ? [] : firstOf(near) }
+  }
+
+  /** Returns all agents of this store as they are now. */
+  async listAgents(): Promise<readonly KnownReader[]> {
+    this.#readAt = Number.NEGATIVE_INFINITY
+    await this.#read()
+    return this.#agents
+  }
+
+  /**
+   * Returns which of some agents a user has chosen.
+   *
+   * @param before row id: only by a message before this one
+   */
+  async findChosen(
+    { session, user_id: user }: Chat,
+    agents: readonly KnownReader[],
+    before = Number.POSITIVE_INFINITY,
+  ): Promise<string | undefined> {
+    const choices = await this.ports.work.listChoices({ session, user })
+    const chosen = choices.findLast(({ message }) => message < before)?.agent
+    return agents.find(({ name }) => name === chosen)?.name
+  }
+
+  /** Returns the name of the agent if it has to be said: the user may use several, and listens to another one. */
+  async findMark(chat: Chat): Promise<string | undefined> {
+    const { agents } = await this.findAgents(chat.session, chat.user_id)
+    if (agents.length < 2) return undefined
+    const { name } = this.ports.config
+    const chosen = await this.findChosen(chat, agents)
+    return (chosen ?? agents.find(({ isRunning }) => isRunning)?.name) === name ? undefined : name
+  }
+
+  /** Returns what the processes of other agents have to know of this one. */
+  async describe(): Promise<AgentEntry> {
+    await this.#read()
+    const { agents, config } = this.ports
+    const { allow, backend, commands, name, operator, users } = config
+    const ids = [...(this.#allowed.get(name)?.keys() ?? [])]
+    return {
+      about: describeBackend(backend),
+      allow: allow === 'everyone' && !users ? allow : users ? [] : ids,
+      ...(users && { users: ids }),
+      ...(operator !== undefined && { operator: this.#operators.get(name)?.user_id ?? '' }),
+      commands,
+      place: agents.findIndex(one => one.name === name),
+    }
   }
 
   /** Returns the guest of a session; undefined if it has an owner. */
@@ -174,9 +242,9 @@ export class Talkers extends RoomPart<TalkersPorts> {
   /**
    * Returns the methods to send with: limited to the owners, the guests and those who are allowed.
    *
-   * @param how draft: a person approves what is sent
+   * @param how draft: a person approves what is sent. common: no agent sends it, so their processes send it once
    */
-  async getSender(how: 'draft' | 'reply' = 'reply'): Promise<SvcPart> {
+  async getSender(how: SenderKind = 'reply'): Promise<SvcPart> {
     await this.#read()
     const { config, svc } = this.ports
     const owners = [...this.#owners].flatMap(([session, user]) => (this.#isOf(config, session) ? user : []))
@@ -190,8 +258,8 @@ export class Talkers extends RoomPart<TalkersPorts> {
     const known = this.#senders.get(how)
     if (known?.users === users.join('\n')) return known.part
     const part = svc.as({
-      name: config.name,
-      can: how === 'draft' ? [how] : [how, 'typing'],
+      name: how === 'common' ? commonAgent : config.name,
+      can: how === 'draft' ? [how] : ['reply', 'typing'],
       ...((config.users || config.allow !== 'everyone') && { users }),
     })
     this.#senders.set(how, { users: users.join('\n'), part })
@@ -214,7 +282,7 @@ export class Talkers extends RoomPart<TalkersPorts> {
 
   /** @param session a session that may be new or renamed: then everything is read now */
   async #read(session?: string): Promise<void> {
-    const { agents, clock, names, svc } = this.ports
+    const { clock, names, svc, work } = this.ports
     const before = this.#names
     const now = [...(names ?? [])].map(async ([name, look]) => [name, await look()] as const)
     this.#names = new Map(await Promise.all(now))
@@ -223,6 +291,7 @@ export class Talkers extends RoomPart<TalkersPorts> {
     if (isKnown && !isMoved && clock.monotonic() - this.#readAt < keptMs) return
     const sessions = await svc.sessions()
     const guests = await readGuests(svc, sessions)
+    const agents = joinAgents(this.ports.agents, await work.listAgents())
     const operators = agents.flatMap(({ name, operator }) =>
       operator === undefined ? [] : [{ name, operator }],
     )
@@ -254,12 +323,28 @@ export class Talkers extends RoomPart<TalkersPorts> {
         return found ? [[name, { session: found.session, user_id: id }]] : []
       }),
     )
+    this.#agents = agents
     this.#sessions = sessions.map(({ name }) => name)
     const owned = sessions.filter(({ name }) => !guests.has(name))
     this.#owners = new Map(owned.flatMap(({ name, user_id }) => (user_id ? [[name, user_id]] : [])))
     this.#guests = guests
     this.#readAt = clock.monotonic()
   }
+}
+
+/** Returns the agents of this process and those of others, in their order. */
+function joinAgents(own: readonly OwnConfig[], known: readonly KnownAgent[]): KnownReader[] {
+  const find = (name: string) => known.find(one => one.name === name)
+  // Others of this process are about to run. One that never ran reads nothing yet.
+  const ofProcess = own.map(({ backend, ...config }, place) => {
+    const since = find(config.name)?.since ?? Number.POSITIVE_INFINITY
+    return { ...config, about: describeBackend(backend), isRunning: true, place, since }
+  })
+  const ofOthers = known
+    .filter(({ name }) => own.every(one => one.name !== name))
+    .map(({ users, ...one }) => ({ ...one, users: users && Object.fromEntries(users.map(id => [id, {}])) }))
+  const ranOf = ({ name }: KnownReader) => known.findIndex(one => one.name === name) >>> 0
+  return [...ofProcess, ...ofOthers].sort((a, b) => a.place - b.place || ranOf(a) - ranOf(b))
 }
 
 /** Returns the guests, by session. */

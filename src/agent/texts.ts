@@ -52,7 +52,20 @@ const english = {
     refused: '(The answer ends here: the model, or a filter, stopped it.)',
     steps: '(The agent stopped here: it took as many steps as it may.)',
   },
-  more: (count: number) => `(${count} more, reply /more)`,
+  more: (count: number, agent?: string) =>
+    `(${count} more, reply ${agent === undefined ? '' : `@${agent} `}/more)`,
+  agents: {
+    help: 'You have several agents: /agents lists them, /use NAME chooses one, @NAME in front of a message asks one once.',
+    line: (name: string, about: string, isChosen: boolean, isAway: boolean) =>
+      `${isChosen ? '→ ' : ''}${name}: ${about}${isAway ? ' (does not run)' : ''}`,
+    howTo: '/use NAME chooses who gets your messages; @NAME in front of one asks once.',
+    chosen: (name: string, isAway: boolean) =>
+      `${name} gets your messages now.${isAway ? ' It does not run, and answers when it does.' : ''}`,
+    unsure: (name: string) => `Did you mean ${name}? Then send: /use ${name}`,
+    unknown: (word: string) => `No agent is called ${word}.`,
+    away: (name: string, other: string | undefined) =>
+      `${name} does not run. It answers when it runs again${other === undefined ? '.' : `; /use ${other} takes another one.`}`,
+  },
   left: (count: number) =>
     `(${count > 0 ? '1 more answer is' : 'No more answers are'} possible; write anything for more.)`,
   noFile: (name: string) => `The file ${name} could not be sent.`,
@@ -101,7 +114,18 @@ const chinese: typeof english = {
     refused: '（回答到此为止：被模型或过滤器中止。）',
     steps: '（到此为止：智能体已达到步数上限。）',
   },
-  more: count => `（还有 ${count} 条，回复「更多」）`,
+  more: (count, agent) => `（还有 ${count} 条，回复「${agent === undefined ? '更多' : `@${agent} 更多`}」）`,
+  agents: {
+    help: '你有多个智能体：/agents 列出，/use 名称 选择，在消息前加 @名称 只问它一次。',
+    line: (name, about, isChosen, isAway) =>
+      `${isChosen ? '→ ' : ''}${name}：${about}${isAway ? '（未运行）' : ''}`,
+    howTo: '/use 名称 选择由谁接收你的消息；在消息前加 @名称 只问它一次。',
+    chosen: (name, isAway) => `现在由 ${name} 接收你的消息。${isAway ? '它目前未运行，运行后会回答。' : ''}`,
+    unsure: name => `是指 ${name} 吗？请发送：/use ${name}`,
+    unknown: word => `没有叫 ${word} 的智能体。`,
+    away: (name, other) =>
+      `${name} 未运行，运行后会回答。${other === undefined ? '' : `要换一个，请发送：/use ${other}`}`,
+  },
   left: count => `（${count > 0 ? '还可以再回答 1 条' : '不能再回答了'}，随便发一条消息就能继续。）`,
   noFile: name => `文件 ${name} 没能发送。`,
   ofUser: (who, what) => `${who}：${what}`,

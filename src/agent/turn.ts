@@ -42,13 +42,20 @@ const storeAgainMs = 2000
 const dayMs = 24 * 60 * 60_000
 
 export interface TurnPorts {
-  readonly svc: Pick<Svc, 'history'>
+  readonly svc: Pick<Svc, 'agents' | 'history'>
   readonly work: AgentWork
   readonly backend: Backend
   readonly config: AgentConfig
   readonly people: Pick<
     Talkers,
-    'findFolder' | 'findGuest' | 'findOperator' | 'getSender' | 'mayTalk' | 'nameOf'
+    | 'findAgents'
+    | 'findFolder'
+    | 'findGuest'
+    | 'findMark'
+    | 'findOperator'
+    | 'getSender'
+    | 'mayTalk'
+    | 'nameOf'
   >
   readonly delivery: Pick<
     AnswerDelivery,
@@ -190,7 +197,8 @@ export class TurnRunner extends RoomPart<TurnPorts> {
       // Who approves an answer must see all of it.
       const long = config.approve ? 'split' : config.long
       const said = await toAnswer(text, { files, folder, long, notes })
-      const answer = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
+      const full = said.parts.length === 0 ? await toAnswer(texts.silent, { folder }) : said
+      const answer = markAnswer(full, await people.findMark(turn))
       await this.#untilStored(() => changeTurn(work, turn.id, { status: 'answering', answer }))
       return answer
     } catch (error) {
@@ -248,7 +256,7 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     const operator = await people.findOperator(turn.session)
     const isOwn = operator?.user_id === turn.user_id
     const { download } = await people.getSender()
-    const ports = { svc, download, folder, isolatedFrom, transcribe, signal, log }
+    const ports = { svc, name: config.name, download, folder, isolatedFrom, transcribe, signal, log }
     const prompt =
       turn.prompt === undefined
         ? await buildPrompt(await readMessages(svc, turn), ports)
@@ -357,6 +365,12 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     if (state.folder !== folder) await work.saveState(keyOfConversation(turn), { ...state, folder })
     return folder
   }
+}
+
+/** Returns an answer whose first text begins with a name. */
+function markAnswer({ parts }: StoredAnswer, name: string | undefined): StoredAnswer {
+  const first = name === undefined ? undefined : parts.find(part => 'text' in part)
+  return { parts: parts.map(part => (part === first ? { text: `[${name}]\n${first.text}` } : part)) }
 }
 
 const keyOfConversation = ({ agent, session, user_id: user }: StoredTurn) => ({ agent, session, user })

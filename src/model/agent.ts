@@ -6,6 +6,9 @@ import { integer, oneOf, optional, text } from './shapes.ts'
 /** Returns the name of the consumer with which an agent reads. */
 export const consumerOf = (agent: string): string => `agent-${agent}`
 
+/** The name with which all agents send what only one of them is to say. None can have it. */
+export const commonAgent = 'svc.agents'
+
 /** Names of agents. */
 export const agentNameForm: RegExp = /^[A-Za-z0-9][A-Za-z0-9_-]{0,49}$/
 export const agentNameRule = '1 to 50 letters (a-z), digits, "_" or "-"'
@@ -82,6 +85,7 @@ export const AgentConversation = Type.Object(
       ['idle', 'waiting', 'running', 'asking'],
       'What the agent does now. asking: it waits for the answer to a question.',
     ),
+    chosen: optional.flag('The user chose this agent, so it gets what is for no other one.'),
     agent_session: optional.text("The agent's own id of the conversation, with which it continues."),
     folder: optional.text('Folder in which the agent works.'),
     turns: integer('Number of turns so far.'),

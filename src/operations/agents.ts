@@ -1,7 +1,15 @@
 /** Operations for agents in front of WeChat: what they work on, and the questions that they ask. */
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
-import { AgentConversation, AgentQuestion, AgentTurn, type TurnPart, turnPartLength } from '../model/agent.ts'
+import {
+  AgentConversation,
+  AgentQuestion,
+  AgentTurn,
+  commonAgent,
+  consumerOf,
+  type TurnPart,
+  turnPartLength,
+} from '../model/agent.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
 import { formatPrincipal, owner } from '../model/principal.ts'
@@ -298,6 +306,8 @@ export const answerAgentQuestion = defineOperation({
 /** The store as the process of one agent uses it. */
 export interface AgentWork
   extends Omit<AgentStore, 'listTurns' | 'readAsked' | 'listConversations' | 'prune'> {
+  /** Registers the consumer of an agent, if it is new: it reads what comes from then on. */
+  begin(agent: string): Promise<void>
   /** Same as `EventReader.followSession`. */
   followSession(name: string): () => Promise<{ session: string }>
   /** Same as `Asks.takes`. */
@@ -312,8 +322,22 @@ export const workAsAgent = defineOperation({
   right: 'agents',
   description: 'Returns the methods with which the process of an agent keeps its turns.',
   output: Type.Unsafe<AgentWork>({ type: 'object' }),
-  run: async ({ agents, asks, events }) => ({
+  run: async ({ agents, asks, audit, clock, events, inbox }) => ({
     ...agents,
+    begin: agent => inbox.begin(consumerOf(agent), { atEnd: true }),
+    async chooseAgent(person, choice) {
+      const { session, user } = person
+      const isNew = await agents.chooseAgent(person, choice)
+      if (isNew)
+        await audit.add({
+          at: clock.now(),
+          principal: formatPrincipal({ kind: 'agent', id: commonAgent }),
+          operation: 'choose_agent',
+          subject: `${choice.agent} ${user} ${session}`,
+          outcome: 'done',
+        })
+      return isNew
+    },
     followSession: name => events.followSession(name),
     takesAsAnswer: message => asks.takes(message),
   }),
@@ -327,10 +351,10 @@ async function resolve(
   return { agent, ...(await events.resolveFilter(filter, 'user')) }
 }
 
-function toConversation({ isAsking, open, user, ...rest }: StoredConversation): AgentConversation {
+function toConversation({ isAsking, isChosen, open, user, ...rest }: StoredConversation): AgentConversation {
   const works = open === 'waiting' ? 'waiting' : 'running'
   const status = isAsking ? 'asking' : open === undefined ? 'idle' : works
-  return withoutUndefined({ ...rest, user_id: user, status })
+  return withoutUndefined({ ...rest, user_id: user, status, chosen: isChosen || undefined })
 }
 
 function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {

@@ -53,14 +53,45 @@ export interface TurnChange {
   error?: string
 }
 
-/** A message that waited when an agent started. */
+/** A message that waits for an agent. */
 export interface MissedMessage {
   /** Row id. */
   readonly id: number
   readonly session: string
   readonly user: string
-  /** Whether another agent, which had answered this user before, read it. */
-  readonly isHandled: boolean
+}
+
+/** What an agent tells the processes of other agents. */
+export interface AgentEntry {
+  /** What it is, in a few words without secrets. */
+  readonly about: string
+  /** Ids of users besides the owner who may talk with it; everyone: any user. */
+  readonly allow: readonly string[] | 'everyone'
+  /** In place of `allow`: only these. */
+  readonly users?: readonly string[] | undefined
+  /** Id of the person who decides for it, in place of the owner; "" if that is not known. */
+  readonly operator?: string | undefined
+  /** Whether it obeys commands in the chat. */
+  readonly commands: boolean
+  /** Its place among the agents of its process. */
+  readonly place: number
+}
+
+export interface KnownAgent extends AgentEntry {
+  readonly name: string
+  /** The only session that it answers in, as it is called now. */
+  readonly session?: string | undefined
+  /** Whether a living process has it. */
+  readonly isRunning: boolean
+  /** Row id: it reads what comes after this message. */
+  readonly since: number
+}
+
+/** The agent that a person chose, with a message. */
+export interface AgentChoice {
+  /** Row id of the message: what comes after it goes to the agent. */
+  readonly message: number
+  readonly agent: string
 }
 
 /** What an agent keeps about a conversation. */
@@ -82,6 +113,8 @@ export interface StoredConversation extends ConversationKey, ConversationState {
   last_error?: string
   /** Whether a question of it is open. */
   isAsking: boolean
+  /** Whether the user chose this agent. */
+  isChosen: boolean
 }
 
 export interface NewQuestion {
@@ -131,9 +164,25 @@ export interface AgentStore {
    * Claims an agent for this process. Not durable.
    *
    * @param session the only one that it answers in; absent: all
+   * @param entry what others know of it from now on, if its consumer is there; absent: what they knew. Users who were
+   *   erased are left out
    * @returns false if another process has it
    */
-  claimAgent(agent: string, session?: string): Promise<boolean>
+  claimAgent(agent: string, session?: string, entry?: AgentEntry): Promise<boolean>
+
+  /** Returns the agents that told others of themselves, as they first ran; not those that have not run for 30 days. */
+  listAgents(): Promise<KnownAgent[]>
+
+  /**
+   * Stores the agent that a person chose with a message, if that message has chosen none yet. The newest fifty choices
+   * are kept.
+   *
+   * @returns whether it was stored
+   */
+  chooseAgent(person: Omit<ConversationKey, 'agent'>, choice: AgentChoice): Promise<boolean>
+
+  /** Returns the choices of a person, oldest first. */
+  listChoices(person: Omit<ConversationKey, 'agent'>): Promise<readonly AgentChoice[]>
 
   /**
    * Returns the names of the agents that a living process has claimed, this one among them.
@@ -142,16 +191,21 @@ export interface AgentStore {
    */
   listRunning(session?: string): Promise<string[]>
 
-  /** Returns the received messages that the consumer of an agent has not read to the end, oldest first. */
-  listMissed(agent: string): Promise<MissedMessage[]>
+  /**
+   * Returns the received messages that the consumer of an agent has not read to the end, oldest first.
+   *
+   * @param among only these, by their row ids
+   */
+  listMissed(agent: string, among?: readonly number[]): Promise<MissedMessage[]>
 
   /** Gives up the claim on an agent, and those on its conversations. Not durable. */
   releaseAgent(agent: string): Promise<void>
 
   /**
-   * Adds a turn, waiting. Messages that come again after a crash make no second turn: those that the hundred newest turns
-   * of the conversation contain are left out, and if none is left, returns the turn of the first one, unchanged. The
-   * conversation is that of the messages' session, also if it was renamed.
+   * Adds a turn, waiting. No message is in two turns, of this agent or of others: those that the hundred newest turns of the
+   * user contain are left out, and if none is left, returns the turn of the first one, unchanged. What another agent
+   * did not begin counts as none of its turns once it failed. The conversation is that of the messages' session, also if
+   * it was renamed.
    */
   addTurn(turn: NewTurn): Promise<StoredTurn>
 
@@ -236,6 +290,12 @@ export interface AgentStore {
 
   /** Ends a question without an answer of a person: `option` is taken. @returns false if it was answered before */
   closeQuestion(id: number, option: string): Promise<boolean>
+
+  /** Notes that a message is about a question, before what it says is done. */
+  noteAnswer(id: number, message: number): Promise<void>
+
+  /** Returns the agent whose question a message was about, as `noteAnswer` noted it last. */
+  findAsker(message: number): Promise<string | undefined>
 
   /** Changes a question that nobody has answered. @returns whether it did */
   changeQuestion(id: number, change: QuestionChange): Promise<boolean>

@@ -344,7 +344,7 @@ test('without a name, an injected turn goes to the agent that runs', async () =>
   await agents.become('answered')
   expect(await inject()).toBe('one')
   // Of several, the one that the user talked with.
-  const other = await agents.start(answer(), { name: 'other', beside: true })
+  const other = await agents.start(answer(), { name: 'other' })
   expect(await inject()).toBe('one')
   // One that ran before is none that runs.
   const { svc } = other
@@ -352,37 +352,18 @@ test('without a name, an injected turn goes to the agent that runs', async () =>
   expect((await svc.agents.inject(agents.owner, 'report')).agent).toBe('other')
   await other.stop()
   const next = await agents.start(answer(), { name: 'third' })
-  await agents.start(answer(), { name: 'fourth', beside: true })
+  await agents.start(answer(), { name: 'fourth' })
   expect(await failure(next.svc.agents.inject(agents.owner, 'report'))).toMatchObject({
     code: 'invalid_arguments',
   })
 })
 
-test('an agent beside another one warns and names it, unless that is meant; so do names that nobody has', async () => {
+test('an agent warns of names that nobody has', async () => {
   await using agents = await withAgents()
-  const { lines } = agents.library
-  const warnings = () => lines.filter(line => line.includes('WARNING'))
+  const warnings = () => agents.library.lines.filter(line => line.includes('WARNING'))
   await agents.start(undefined, { name: 'one', allow: ['Mum', 'a@im.wechat'] })
   await agents.until('it warns', () => warnings().length === 1)
   expect(warnings()[0]).toContain('Mum')
-  await agents.start(undefined, { name: 'two' })
-  await agents.until('it warns', () => warnings().length === 2)
-  expect(warnings()[1]).toContain('one')
-  await agents.start(undefined, { name: 'three', beside: true })
-  expect(warnings()).toHaveLength(2)
-})
-
-test('an agent warns of those that answer its account, and of no others', async () => {
-  await using agents = await withAgents({ sessions: ['default', 'work'] })
-  const { lines } = agents.library
-  const warned = () => lines.flatMap(line => /two answers.*agent="?([^"\n]+)/.exec(line)?.[1] ?? [])
-  await agents.start(undefined, { name: 'one', session: 'default' })
-  await agents.start(undefined, { name: 'two', session: 'work' })
-  await agents.start(undefined, { name: 'three', session: 'Work' })
-  await agents.until('it warns', () => warned().length > 0)
-  await agents.start(undefined, { name: 'four' })
-  await agents.until('it warns', () => warned().length > 1)
-  expect(warned()).toEqual(['two', 'one, three, two'])
 })
 
 test('no more than eight turns run at a time', async () => {

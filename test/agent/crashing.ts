@@ -91,6 +91,7 @@ await runAgent(
     dataFolder: plan.folders,
     ask: async () => '',
     takeAnswer: async () => 'no',
+    findAsker: async () => undefined,
     closeLost: async () => {},
   },
   stop.signal,

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Talkers } from '../../src/agent/talkers.ts'
 import type { NewInvitationInput } from '../../src/index.ts'
 import { codeOf } from '../support/failure.ts'
-import { PlayedBackend, type TestAgents, withAgents } from './support.ts'
+import { PlayedBackend, playedAgent, type TestAgents, withAgents } from './support.ts'
 
 /** A person joins by an invitation to this agent. @returns the id of the person */
 async function joined(
@@ -147,9 +147,10 @@ describe('a guest', () => {
     await agents.say('hello')
     await Promise.all([agents.gets(1, mum), agents.gets(1)])
     await svc.nameUser(mum, 'mum')
+    const work = await svc.workAsAgent()
     const decides = (operator?: string) => {
-      const config = { ...named, allow: [], operator }
-      return new Talkers({ svc, config, agents: [config], clock }).findOperator('mum')
+      const config = { ...playedAgent, ...named, operator }
+      return new Talkers({ svc, work, config, agents: [config], clock }).findOperator('mum')
     }
     expect(await decides()).toBeUndefined()
     expect(await decides('mum')).toBeUndefined()

@@ -15,7 +15,7 @@ import type { AgentQuestion, Message, StoredTurn } from '../../src/index.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { failure } from '../support/failure.ts'
 import { withLibrary } from '../support/library.ts'
-import { textOf } from './support.ts'
+import { playedAgent, textOf } from './support.ts'
 
 const request: PermissionRequest = {
   text: 'execute: "Remove build"; input: {"command":"rm -rf build"}',
@@ -37,8 +37,8 @@ async function withQuestions({ pauseMs = 1, pace = 'off', operator = '' } = {}) 
   const svc = await library.open({ store: true, pace })
   const store = await svc.workAsAgent()
   const named = operator === 'home' && { operator: home!.user_id }
-  const config = { name: 'helper', allow: 'everyone', ...named } as const
-  const people = new Talkers({ svc, config, agents: [config], clock })
+  const config = { ...playedAgent, name: 'helper', allow: 'everyone', ...named } as const
+  const people = new Talkers({ svc, work: store, config, agents: [config], clock })
   const findFolder = async () => library.dir
   const ports = { svc, work: store, people, findFolder, pauseMs, clock, log: silentLog }
   const decide = async () => false
@@ -391,11 +391,11 @@ describe('an operator', () => {
   test('that has never written is asked in the panel alone', async () => {
     await using t = await withQuestions({ operator: 'home' })
     await t.svc.nameUser(t.home.user_id, 'Boss')
-    const config = { name: 'helper', allow: 'everyone', operator: 'Nobody' } as const
-    const people = new Talkers({ svc: t.svc, config, agents: [config], clock: t.clock })
+    const config = { ...playedAgent, name: 'helper', allow: 'everyone', operator: 'Nobody' } as const
+    const people = new Talkers({ svc: t.svc, work: t.store, config, agents: [config], clock: t.clock })
     expect(await people.findOperator('work')).toBeUndefined()
     const boss = { ...config, operator: 'Boss' }
-    const known = new Talkers({ svc: t.svc, config: boss, agents: [boss], clock: t.clock })
+    const known = new Talkers({ svc: t.svc, work: t.store, config: boss, agents: [boss], clock: t.clock })
     expect(await known.findOperator('work')).toEqual({ session: 'home', user_id: t.home.user_id })
   })
 })

@@ -62,6 +62,13 @@ export class PlayedBackend implements Backend {
   }
 }
 
+/** Settings of an agent whose program a test plays. */
+export const playedAgent: AgentConfig = {
+  ...defaultAgent,
+  gatherMs: 20,
+  backend: { kind: 'command', command: ['none'] },
+}
+
 export interface RunningAgent extends AsyncDisposable {
   readonly svc: Svc
   readonly backend: PlayedBackend
@@ -94,6 +101,8 @@ export interface TestAgents extends AsyncDisposable {
   /** Selects rows of the store. */
   rows<T>(what: string): T[]
   count(from: string): number
+  /** What is ended before the store. */
+  defer(end: () => Promise<void>): void
   /** Waits until the turns have these states, in the order in which they were added. */
   become(...states: AgentTurn['status'][]): Promise<AgentTurn[]>
 }
@@ -105,6 +114,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
   const owner = bot!.user_id
   const folders = join(dir, '.agents')
   const running: RunningAgent[] = []
+  const deferred: (() => Promise<void>)[] = []
   const looker = await library.open({ store: true })
   const got = async (user = owner) => {
     const messages = await sandbox.messages({ user, from: 'bot', limit: 1000 })
@@ -118,12 +128,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
       const svc = await library.open({ store: true, ...options })
       const stop = new AbortController()
       let taken = 0
-      const settings: AgentConfig = {
-        ...defaultAgent,
-        gatherMs: 20,
-        backend: { kind: 'command', command: ['none'] },
-        ...config,
-      }
+      const settings: AgentConfig = { ...playedAgent, ...config }
       const ended = runAgent(
         svc,
         backend,
@@ -139,6 +144,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
             taken += 1
             return 'no'
           },
+          findAsker: async () => undefined,
           closeLost: async () => {},
           ...ports,
         },
@@ -177,6 +183,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
       using db = new Database(join(dir, 'messages.db'), { readonly: true })
       return db.query<T, []>(`SELECT ${what}`).all()
     },
+    defer: end => void deferred.push(end),
     count: from => test.rows<{ n: number }>(`count(*) AS n FROM ${from}`)[0]!.n,
     async become(...states) {
       let turns: AgentTurn[] = []
@@ -191,6 +198,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
     turns: async user => (await looker.agents.turns({ ...(user && { user }), limit: 200 })).reverse(),
     async [Symbol.asyncDispose]() {
       for (const agent of running) await agent.stop()
+      for (const end of deferred) await end()
       await library[Symbol.asyncDispose]()
     },
   }

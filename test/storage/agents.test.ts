@@ -124,14 +124,15 @@ onEach((it, open) => {
       expect((await again(third, t.id(4))).messages).toEqual([t.id(4)])
       expect((await again(t.id(4))).id).not.toBe(turn.id)
       expect(await agents.listTurns({ limit: 9 })).toHaveLength(2)
-      // Each agent has turns of its own, and turns without messages are never the same.
+      // No other agent answers them, unless the first one failed before it began. Turns without messages are never the same.
       expect((await again(first)).id).toBe(turn.id)
-      const other = await agents.addTurn({
-        ...key({ agent: 'work' }),
-        source: 'message',
-        messages: [first],
-      })
-      expect(other.id).not.toBe(turn.id)
+      const byOther = () =>
+        agents.addTurn({ ...key({ agent: 'work' }), source: 'message', messages: [first, t.id(4)] })
+      expect((await byOther()).id).toBe(turn.id)
+      await agents.claim(key())
+      await agents.changeTurn(turn.id, { status: 'failed', ended_at: 1 })
+      expect((await byOther()).messages).toEqual([first])
+      expect((await byOther()).agent).toBe('work')
       expect((await inject(t.store)).id).not.toBe((await inject(t.store)).id)
     })
 
@@ -293,7 +294,7 @@ onEach((it, open) => {
       expect(await other.store.agents.changeTurn(id, { status: 'running' })).toBe(true)
     })
 
-    it('what waits for an agent is listed, with what another agent has read that answers there', async t => {
+    it('what waits for an agent is listed: what it has not read, or not finished', async t => {
       const { agents, consumers } = t.store
       const say = async (user: string, count = 1) =>
         insert(
@@ -301,44 +302,125 @@ onEach((it, open) => {
           Array.from({ length: count }, () => message('hi', { from_user: user })),
           's',
         ) as Promise<number[]>
-      const read = async (agent: string, upTo: number) => {
-        const claim = await consumers.claim(`agent-${agent}`, { limit: upTo })
-        return claim!.lease
-      }
       expect(await agents.listMissed('home')).toEqual([])
-      for (const agent of ['home', 'work', 'late'])
-        await consumers.register(`agent-${agent}`, { atEnd: true })
-      const [first, second, third] = await say('u', 3)
-      const [other] = await say('o')
-      // Without a turn, such as a command, and in one that failed.
-      const lease = await read('work', 4)
-      expect((await agents.listMissed('home')).every(({ isHandled }) => !isHandled)).toBe(true)
-      await agents.addTurn({ ...key({ agent: 'work' }), source: 'message', messages: [second!] })
-      const stranger = {
-        ...key({ agent: 'work', user: 'o' }),
-        source: 'message',
-        messages: [other!],
-      } as const
-      const { id } = await agents.addTurn(stranger)
-      await agents.claim(key({ agent: 'work', user: 'o' }))
-      expect(await agents.changeTurn(id, { status: 'failed' })).toBe(true)
-      // It may come again: the other agent has not finished it.
-      expect((await agents.listMissed('home')).some(({ isHandled }) => isHandled)).toBe(false)
-      await consumers.ack(lease)
-      const [fourth] = await say('u')
-      const place = { session: 's', user: 'u' }
-      const missed = [
-        { ...place, id: first!, isHandled: false },
-        { ...place, id: second!, isHandled: true },
-        { ...place, id: third!, isHandled: true },
-        { session: 's', user: 'o', id: other!, isHandled: false },
-        { ...place, id: fourth!, isHandled: false },
-      ]
-      expect(await agents.listMissed('home')).toEqual(missed)
-      // What was read and not finished waits too.
-      await read('home', 3)
-      expect(await agents.listMissed('home')).toEqual(missed)
-      expect(await agents.listMissed('work')).toEqual([{ ...place, id: fourth!, isHandled: false }])
+      await consumers.register('agent-home', { atEnd: true })
+      const [first, second] = await say('u', 2)
+      const [third] = await say('o')
+      const missed = [first, second, third].map(id => ({ session: 's', user: id === third ? 'o' : 'u', id }))
+      expect(await agents.listMissed('home')).toEqual(missed as never)
+      expect(await agents.listMissed('home', [first!, third!, 99])).toEqual([missed[0], missed[2]] as never)
+      expect(await agents.listMissed('home', [])).toEqual([])
+      const claim = await consumers.claim('agent-home', { limit: 2 })
+      expect(await agents.listMissed('home')).toEqual(missed as never)
+      await consumers.ack(claim!.lease)
+      expect(await agents.listMissed('home')).toEqual(missed.slice(2) as never)
+    })
+
+    it('agents tell each other who may use them, once they read; and who of them runs', async t => {
+      const { agents, consumers } = t.store
+      const entry = { about: 'codex exec', allow: ['u', 'v'], commands: true, place: 0 }
+      await agents.claimAgent('new', undefined, entry)
+      expect(await agents.listAgents()).toEqual([])
+      for (const agent of ['new', 'home']) await consumers.register(`agent-${agent}`, { atEnd: true })
+      const [row] = (await insert(t, [message('hi', { from_user: 'u' })], 's')) as number[]
+      await using other = await t.second()
+      const home = { ...entry, about: 'a model', allow: 'everyone', users: ['u'], operator: 'v' } as const
+      expect(await other.store.agents.claimAgent('home', 's', home)).toBe(true)
+      await agents.claimAgent('new', undefined, entry)
+      const [ofNew, ofHome] = await agents.listAgents()
+      expect([ofNew, ofHome]).toEqual([
+        { ...entry, name: 'new', isRunning: true, since: expect.any(Number) },
+        { ...home, name: 'home', session: 's', isRunning: true, since: expect.any(Number) },
+      ])
+      expect(ofNew!.since).toBeLessThan(row!)
+      // A claim alone changes nothing of it; the place from which it reads stays.
+      await consumers.ack((await consumers.claim('agent-new', { limit: 9 }))!.lease)
+      await agents.claimAgent('new')
+      await agents.claimAgent('new', undefined, { ...entry, place: 1 })
+      await rename(t, 's', 'shop')
+      await other.store.agents.releaseAgent('home')
+      expect(await agents.listAgents()).toEqual([
+        { ...ofNew!, place: 1 },
+        { ...ofHome!, session: 'shop', isRunning: false },
+      ])
+      await agents.releaseAgent('new')
+      t.clock.at += 31 * dayMs
+      expect((await agents.listAgents()).map(({ name }) => name)).toEqual([])
+      await agents.claimAgent('new', undefined, entry)
+      expect((await agents.listAgents()).map(({ name }) => name)).toEqual(['new'])
+    })
+
+    it('an erased person is in nothing that agents tell each other', async t => {
+      const { agents, consumers } = t.store
+      await consumers.register('agent-home', { atEnd: true })
+      const entry = { about: 'x', allow: ['u', 'v'], users: ['u'], operator: 'u', commands: true, place: 0 }
+      await agents.claimAgent('home', undefined, entry)
+      await t.store.people.erase('u')
+      expect(await agents.listAgents()).toEqual([])
+      await agents.claimAgent('home', undefined, entry)
+      expect(await agents.listAgents()).toMatchObject([{ allow: ['v'], users: [], operator: '' }])
+    })
+
+    it('a person chooses agents: each message once, in the order of the messages, and the newest fifty stay', async t => {
+      const { agents } = t.store
+      const person = { session: 's', user: 'u' }
+      const rows = (await insert(
+        t,
+        Array.from({ length: 52 }, () => message('/use', { from_user: 'u' })),
+        's',
+      )) as number[]
+      const choose = (nth: number, agent: string, store = t.store) =>
+        store.agents.chooseAgent(person, { message: rows[nth]!, agent })
+      const listed = async () => (await agents.listChoices(person)).map(({ agent }) => agent)
+      expect(await listed()).toEqual([])
+      await using other = await t.second()
+      expect(await choose(3, 'c')).toBe(true)
+      const both = [choose(2, 'b'), choose(2, 'b', other.store), choose(1, 'a', other.store), choose(3, 'x')]
+      expect((await Promise.all(both)).filter(Boolean)).toHaveLength(2)
+      expect(await listed()).toEqual(['a', 'b', 'c'])
+      expect(await agents.listChoices({ ...person, user: 'v' })).toEqual([])
+      // It is no conversation, and shows in that of the agent.
+      expect(await agents.listConversations({ limit: 9 })).toEqual([])
+      await inject(t.store, { agent: 'c' })
+      await inject(t.store, { agent: 'a' })
+      const chosen = (await agents.listConversations({ limit: 9 })).map(one => [one.agent, one.isChosen])
+      expect(chosen).toEqual([
+        ['a', false],
+        ['c', true],
+      ])
+      for (let nth = 4; nth < rows.length; nth++) await choose(nth, `n${nth}`)
+      expect(await listed()).toHaveLength(50)
+      expect(await choose(0, 'too old')).toBe(false)
+      await rename(t, 's', 'shop')
+      const shop = await agents.listChoices({ ...person, session: 'shop' })
+      expect([shop[0]!.agent, shop.length]).toEqual(['b', 50])
+      await t.store.people.erase('u')
+      expect(await agents.listChoices({ ...person, session: 'shop' })).toEqual([])
+    })
+
+    it('two processes that take the same messages at once make one turn of each', async t => {
+      await using other = await t.second()
+      const sides = [
+        [t.store, 'home'],
+        [other.store, 'work'],
+      ] as const
+      const messages: number[] = []
+      for (let round = 0; round < 8; round++) {
+        const rows = (await insert(
+          t,
+          [message('a', { from_user: 'u' }), message('b', { from_user: 'u' })],
+          's',
+        )) as number[]
+        messages.push(...rows)
+        const groups = round % 2 === 0 ? [rows, rows.slice(1)] : [rows.slice(0, 1), rows]
+        await Promise.all(
+          sides.map(([{ agents }, agent], nth) =>
+            agents.addTurn({ ...key({ agent }), source: 'message', messages: groups[nth]! }),
+          ),
+        )
+      }
+      const turns = await t.store.agents.listTurns({ limit: 99 })
+      expect(turns.flatMap(turn => turn.messages).sort((a, b) => a - b)).toEqual(messages)
     })
 
     it('one process runs an agent', async t => {
@@ -404,7 +486,14 @@ onEach((it, open) => {
       const [one] = await agents.listConversations({ limit: 1, user: 'u' })
       expect(one).toEqual({
         ...key(),
-        ...{ user_name: 'Anna', agent_session: 'a', folder: '/f', turns: 2, isAsking: false },
+        ...{
+          user_name: 'Anna',
+          agent_session: 'a',
+          folder: '/f',
+          turns: 2,
+          isAsking: false,
+          isChosen: false,
+        },
         ...{ last_turn_at: t.clock.at, last_error: `e${last.id}` },
       })
     })

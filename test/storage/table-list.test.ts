@@ -158,7 +158,10 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
   ])
   const key = { agent: 'a', session: 's', user: gone }
   const turn = await store.agents.addTurn({ ...key, source: 'inject', messages: [], prompt: words })
-  await store.agents.claimAgent('a')
+  await store.consumers.register('agent-a', { atEnd: true })
+  const allow = [gone, 'o-0@im.wechat']
+  await store.agents.claimAgent('a', undefined, { about: 'codex exec', allow, commands: true, place: 0 })
+  await store.agents.chooseAgent({ session: 's', user: gone }, { message: row!, agent: words })
   await store.agents.claim(key)
   await store.agents.saveState(key, { agent_session: words, folder: words })
   await store.agents.changeTurn(turn.id, { answer: { parts: [{ text: words }] }, error: words })

@@ -14,6 +14,7 @@ export const commands = [
       ['SESSION', 'session'],
       ['USER', ({ user_id, user_name = user_id }) => oneLine(user_name)],
       ['STATUS', 'status'],
+      ['CHOSEN', ({ chosen }) => (chosen ? 'yes' : '')],
       ['TURNS', 'turns'],
       ['LAST', 'last_turn_at'],
       ['ERROR', 'last_error'],

@@ -45,7 +45,7 @@ const addAgentOptions = (command: Command) =>
     )
     .option('--gather <seconds>', 'messages within this time are one prompt (1.5)')
     .option('--skip-older <time>', 'leave out messages older than this, such as 10m, and say so once (none)')
-    .option('--beside', 'another svc agent may answer on the same accounts (the start warns of it)')
+    .option('--beside', 'has no effect any more: one of the agents of an account answers')
     .option('--turns-per-day <count>', 'most prompts within 24 hours (no limit)')
     .option('--minutes-per-turn <minutes>', 'longest time for one answer (10)')
     .option(

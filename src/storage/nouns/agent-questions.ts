@@ -40,7 +40,15 @@ type QuestionRow = Omit<StoredQuestion, 'options' | 'drafts'> & { options: strin
 
 export type QuestionVerbs = Pick<
   AgentStore,
-  'ask' | 'answer' | 'changeQuestion' | 'closeQuestion' | 'getQuestion' | 'listDrafts' | 'listQuestions'
+  | 'ask'
+  | 'answer'
+  | 'changeQuestion'
+  | 'closeQuestion'
+  | 'findAsker'
+  | 'getQuestion'
+  | 'listDrafts'
+  | 'listQuestions'
+  | 'noteAnswer'
 >
 
 export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<QuestionVerbs> => ({
@@ -72,6 +80,14 @@ export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<Ques
           WHERE id = ${id} AND answer IS NULL RETURNING id`,
       ),
 
+    *noteAnswer(id, message) {
+      yield* write(sql`UPDATE agent_question SET answered_in = ${message} WHERE id = ${id}`)
+    },
+
+    *findAsker(message) {
+      return (yield* readQuestions(sql`WHERE q.answered_in = ${message}`))[0]?.agent
+    },
+
     changeQuestion: (id, { entry, expires_at, message_id, sent_at }) =>
       changes(sql`UPDATE agent_question SET entry = coalesce(${entry}, entry),
         message_id = coalesce(${message_id}, message_id), sent_at = coalesce(${sent_at}, sent_at),
@@ -96,6 +112,8 @@ export const createAgentQuestions = ({ clock, dialect }: NounContext): Noun<Ques
     answer: 'write',
     closeQuestion: 'write',
     changeQuestion: 'write',
+    noteAnswer: 'write',
+    findAsker: 'plain',
     getQuestion: 'plain',
     listQuestions: 'plain',
     listDrafts: 'plain',

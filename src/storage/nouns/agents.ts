@@ -2,9 +2,12 @@
 import { consumerOf, isTurnOpen, type TurnPart, turnPartLength } from '../../model/agent.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type {
+  AgentChoice,
+  AgentEntry,
   AgentStore,
   ConversationKey,
   ConversationState,
+  KnownAgent,
   MissedMessage,
   NewTurn,
   StoredConversation,
@@ -34,6 +37,12 @@ import { createAgentQuestions, isOpen, isUnanswered, type QuestionVerbs } from '
 const leaseMs = 60_000
 /** Newest turns of a conversation in which messages are looked for that come again. */
 const recentTurns = 100
+/** Choices of a person that are kept. */
+const keptChoices = 50
+/** An agent that has not run for so long is not known any more. */
+const knownMs = 30 * 24 * 60 * 60_000
+/** How often an agent that runs notes when it did. */
+const seenEveryMs = 60 * 60_000
 
 const turnColumns =
   constantSql(`SELECT t.id, c.agent, s.name AS session, c.peer AS user_id, t.status, t.source, t.messages,
@@ -44,7 +53,13 @@ function* readTurns(where: Sql): Routine<StoredTurn[]> {
   return (yield* readAll<TurnRow>(sql`${turnColumns} ${where}`)).map(turnOf)
 }
 
-type ConversationRow = ClaimRow & ConversationState & { id: number }
+type ConversationRow = ClaimRow & ConversationState & { id: number; kept?: string }
+
+/** `kept` of the row of an agent itself. */
+type KeptEntry = AgentEntry & Pick<KnownAgent, 'since'> & { seen: number }
+
+/** A user of a session. */
+type Person = Omit<ConversationKey, 'agent'>
 
 class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof QuestionVerbs>> {
   readonly #owner: string
@@ -91,7 +106,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   /** Claims a row under a name. @returns undefined if another process has it, or this one has it under another name */
   *#take(name: string, id: number): Routine<ConversationRow | undefined> {
     const row =
-      yield* readFirst<ConversationRow>(sql`SELECT c.id, c.agent_session, c.folder, ${this.#claimColumns}
+      yield* readFirst<ConversationRow>(sql`SELECT c.id, c.agent_session, c.folder, c.kept, ${this.#claimColumns}
       FROM agent_conversation c WHERE c.id = ${id}`)
     // Another process may take it at the same time.
     const isTaken =
@@ -106,10 +121,25 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
     return row
   }
 
-  /** Returns the turns that contain some of these messages, by the message, among the newest turns of a conversation. */
-  *#findTurns(conversation: number, messages: readonly number[]): Routine<Map<number, number>> {
-    const rows = yield* readAll<{ id: number; messages: string }>(sql`SELECT id, messages FROM agent_turn
-      WHERE conversation = ${conversation} AND first <= ${messages.at(-1)} ORDER BY first DESC LIMIT ${recentTurns}`)
+  /**
+   * Returns the turns that contain some of these messages, by the message, among the newest turns of conversations.
+   *
+   * @param own a conversation whose turns count also if they failed before they began
+   */
+  *#findTurns(
+    conversations: readonly number[],
+    own: number,
+    messages: readonly number[],
+  ): Routine<Map<number, number>> {
+    const rows: { id: number; messages: string }[] = []
+    for (const conversation of messages.length > 0 ? conversations : []) {
+      const counts = conversation === own ? noSql : sql` AND NOT (status = 'failed' AND started_at IS NULL)`
+      rows.push(
+        ...(yield* readAll<(typeof rows)[number]>(sql`SELECT id, messages FROM agent_turn
+          WHERE conversation = ${conversation} AND first <= ${messages.at(-1)}${counts}
+          ORDER BY first DESC LIMIT ${recentTurns}`)),
+      )
+    }
     const turns = new Map(
       rows.flatMap(row => (JSON.parse(row.messages) as number[]).map(message => [message, row.id] as const)),
     )
@@ -144,18 +174,21 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   *addTurn({ source, messages, prompt, isFresh = false, ...key }: NewTurn): Routine<StoredTurn> {
-    const conversation = yield* this.#ensure(key, yield* this.#sessionOf(messages[0], key.session))
-    yield* readHeld(sql`SELECT id FROM agent_conversation WHERE id = ${conversation}`)
-    const newest = yield* readFirst<{ id: number }>(sql`SELECT coalesce(max(id), 0) AS id FROM agent_turn
-      WHERE conversation = ${conversation}`)
-    const known = yield* this.#findTurns(conversation, messages)
+    const session = yield* this.#sessionOf(messages[0], key.session)
+    const conversation = yield* this.#ensure(key, session)
+    const ofUser = sql`FROM agent_conversation WHERE session = ${session} AND peer = ${key.user}`
+    const all = yield* readHeld<{ id: number }>(sql`SELECT id ${ofUser} ORDER BY id`)
+    const newestOf = sql`(SELECT coalesce(max((SELECT max(id) FROM agent_turn
+      WHERE conversation = agent_conversation.id)), 0) ${ofUser})`
+    const newest = yield* readFirst<{ id: number }>(sql`SELECT ${newestOf} AS id`)
+    const ids = all.map(({ id }) => id)
+    const known = yield* this.#findTurns(ids, conversation, messages)
     const rest = messages.filter(id => !known.has(id))
     const [turn] = known.values()
     if (turn !== undefined && rest.length === 0) return (yield* readTurns(sql`WHERE t.id = ${turn}`))[0]!
     const [added] = yield* write<{ id: number }>(
-      ...this.dialect.lock(sql`SELECT FROM agent_conversation WHERE id = ${conversation}`),
-      ...this.dialect.expect(sql`(SELECT coalesce(max(id), 0) FROM agent_turn
-        WHERE conversation = ${conversation}) = ${newest!.id}`),
+      ...this.dialect.lock(sql`SELECT ${ofUser} ORDER BY id`),
+      ...this.dialect.expect(sql`${newestOf} = ${newest!.id}`),
       sql`INSERT INTO agent_turn (conversation, status, source, first, messages, prompt, fresh, created_at)
         VALUES (${conversation}, 'waiting', ${source}, ${rest[0]}, ${JSON.stringify(rest)}, ${prompt},
           ${Number(isFresh)}, ${this.clock.now()}) RETURNING id`,
@@ -174,15 +207,81 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
     return rows.filter(this.#isFree).map(({ agent, session, user }) => ({ agent, session, user }))
   }
 
-  *claimAgent(agent: string, session?: string): Routine<boolean> {
+  *claimAgent(agent: string, session?: string, entry?: AgentEntry): Routine<boolean> {
     // The row of the agent itself has session 0 and no user. What it answers in is the key of its only session.
     const id = yield* this.#ensure({ agent, user: '' }, 0)
     const row = yield* this.#take(nameOf({ agent }), id)
     if (!row) return false
     const key = session === undefined ? undefined : `${yield* this.context.ensureSession(session)}`
-    if (key !== row.agent_session)
-      yield* write(sql`UPDATE agent_conversation SET agent_session = ${key} WHERE id = ${id}`)
+    const kept = entry ? yield* this.#describe(agent, entry, row.kept) : row.kept
+    if (key !== row.agent_session || kept !== row.kept)
+      yield* write(sql`UPDATE agent_conversation SET agent_session = ${key}, kept = ${kept} WHERE id = ${id}`)
     return true
+  }
+
+  /** Returns what is kept of an agent, without users who were erased. @param before what was */
+  *#describe(agent: string, entry: AgentEntry, before: string | undefined): Routine<string | undefined> {
+    const { allow, operator, users } = entry
+    const named = [...(allow === 'everyone' ? [] : allow), ...(users ?? []), ...(operator ? [operator] : [])]
+    const erased = named.length > 0 ? yield* this.context.erasedOf(named) : []
+    const isThere = (user: string) => !erased.includes(user)
+    const earlier = before === undefined ? undefined : (JSON.parse(before) as KeptEntry)
+    const consumer = yield* readFirst<{ position: number }>(
+      sql`SELECT position FROM consumer WHERE name = ${consumerOf(agent)}`,
+    )
+    const since = earlier?.since ?? consumer?.position
+    if (since === undefined) return before
+    const now = this.clock.now()
+    const isRecent = earlier !== undefined && Math.abs(now - earlier.seen) < seenEveryMs
+    const kept: KeptEntry = {
+      ...entry,
+      allow: allow === 'everyone' ? allow : allow.filter(isThere),
+      users: users?.filter(isThere),
+      ...(operator !== undefined && { operator: isThere(operator) ? operator : '' }),
+      since,
+      seen: isRecent ? earlier.seen : now,
+    }
+    return JSON.stringify(kept)
+  }
+
+  *listAgents(): Routine<KnownAgent[]> {
+    const rows = yield* readAll<ClaimRow & { name: string; key?: string; session?: string; kept: string }>(
+      sql`SELECT c.agent AS name, c.agent_session AS key, s.name AS session, c.kept, ${this.#claimColumns}
+        FROM agent_conversation c LEFT JOIN session s ON CAST(s.key AS text) = c.agent_session
+        WHERE c.session = 0 AND c.kept IS NOT NULL ORDER BY c.id`,
+    )
+    return rows.flatMap(({ kept, key, name, session, ...row }) => {
+      const { seen, ...entry } = JSON.parse(kept) as KeptEntry
+      const isRunning = row.owner !== undefined && (row.owner === this.#owner || !this.#isFree(row))
+      const isGone = (!isRunning && seen < this.clock.now() - knownMs) || (key && session === undefined)
+      return isGone ? [] : [{ name, ...entry, ...(session !== undefined && { session }), isRunning }]
+    })
+  }
+
+  *#readChoices(where: Sql): Routine<{ id: number; kept?: string; choices: readonly AgentChoice[] }[]> {
+    const rows = yield* readHeld<{ id: number; kept?: string }>(
+      sql`SELECT id, kept FROM agent_conversation WHERE agent = '' AND ${where}`,
+    )
+    return rows.map(row => ({ ...row, choices: choicesOf(row.kept) }))
+  }
+
+  *chooseAgent({ session, user }: Person, choice: AgentChoice): Routine<boolean> {
+    const id = yield* this.#ensure({ agent: '', user }, yield* this.#sessionOf(choice.message, session))
+    const [row] = yield* this.#readChoices(sql`id = ${id}`)
+    const { choices = [], kept } = row ?? {}
+    const all = [...choices, choice].sort((a, b) => a.message - b.message).slice(-keptChoices)
+    if (choices.some(({ message }) => message === choice.message) || !all.includes(choice)) return false
+    yield* write(
+      ...this.dialect.expect(sql`(SELECT kept IS NOT DISTINCT FROM ${kept} FROM agent_conversation c
+        WHERE id = ${id}${this.dialect.holding('c')})`),
+      sql`UPDATE agent_conversation SET kept = ${JSON.stringify({ choices: all })} WHERE id = ${id}`,
+    )
+    return true
+  }
+
+  *listChoices({ session, user }: Person): Routine<readonly AgentChoice[]> {
+    const isIn = sql`session = ${this.context.sessionKey(session)} AND peer = ${user}`
+    return (yield* this.#readChoices(isIn))[0]?.choices ?? []
   }
 
   *listRunning(session?: string): Routine<string[]> {
@@ -196,34 +295,21 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
     return rows.filter(row => row.owner === this.#owner || !this.#isFree(row)).map(({ agent }) => agent)
   }
 
-  *listMissed(agent: string): Routine<MissedMessage[]> {
-    const open = yield* readAll<{
-      consumer: string
-      ids: string
-    }>(sql`SELECT consumer, CAST(ids AS text) AS ids
-      FROM lease WHERE consumer LIKE ${consumerOf('%')}`)
+  *listMissed(agent: string, among?: readonly number[]): Routine<MissedMessage[]> {
+    const open = yield* readAll<{ ids: string }>(
+      sql`SELECT CAST(ids AS text) AS ids FROM lease WHERE consumer = ${consumerOf(agent)}`,
+    )
     // A list of ids is JSON in one engine, and an array in the other.
-    const openOf = (isOwn: boolean) =>
-      open
-        .filter(({ consumer }) => (consumer === consumerOf(agent)) === isOwn)
-        .flatMap(({ ids }) => ids.match(/\d+/g) ?? [])
-        .map(Number)
-    const [own, ofOthers] = [openOf(true), new Set(openOf(false))]
-    const rows = yield* readAll<Omit<MissedMessage, 'isHandled'> & { handled: unknown }>(
-      sql`SELECT m.id, s.name AS session, m.peer AS user, EXISTS (SELECT 1 FROM agent_conversation c
-          JOIN consumer o ON o.name = ${consumerOf('')} || c.agent
-          WHERE c.session = m.session AND c.peer = m.peer AND c.agent <> ${agent} AND m.id <= ${this.#reached('o')}
-            AND EXISTS (SELECT 1 FROM agent_turn t
-              WHERE t.conversation = c.id AND t.first <= m.id AND t.status <> 'failed')) AS handled
-        FROM consumer r ${this.dialect.inOrderJoin} message m ON m.id > ${this.dialect.least}(r.position, ${(own[0] ?? Number.MAX_SAFE_INTEGER) - 1})
+    const own = open.flatMap(({ ids }) => ids.match(/\d+/g) ?? []).map(Number)
+    const first = Math.min(Number.MAX_SAFE_INTEGER, ...own) - 1
+    const isAmong = among === undefined ? noSql : sql` AND ${this.dialect.isOneOf(sql`m.id`, [0, ...among])}`
+    return yield* readAll<MissedMessage>(
+      sql`SELECT m.id, s.name AS session, m.peer AS user
+        FROM consumer r ${this.dialect.inOrderJoin} message m ON m.id > ${this.dialect.least}(r.position, ${first})
         JOIN session s ON s.key = m.session
         WHERE r.name = ${consumerOf(agent)} AND m.sent = 0
-          AND (m.id > ${this.#reached('r')} OR ${this.dialect.isOneOf(sql`m.id`, [0, ...own])}) ORDER BY m.id`,
+          AND (m.id > ${this.#reached('r')} OR ${this.dialect.isOneOf(sql`m.id`, [0, ...own])})${isAmong} ORDER BY m.id`,
     )
-    return rows.map(({ handled, ...row }) => ({
-      ...row,
-      isHandled: Boolean(handled) && !ofOthers.has(row.id),
-    }))
   }
 
   *releaseAgent(agent: string): Routine<void> {
@@ -355,7 +441,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   *listConversations({ limit, ...filter }: Omit<TurnFilter, 'before'>): Routine<StoredConversation[]> {
     const rows =
       yield* readAll<ListedRow>(sql`SELECT c.agent, s.name AS session, c.peer AS user, n.name AS user_name,
-        c.agent_session, c.folder, (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
+        c.agent_session, c.folder, p.kept AS choices, (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
         t.created_at AS last_turn_at, t.error AS last_error,
         -- In the order of the alphabet, answering and running come before waiting.
         (SELECT min(status) FROM agent_turn WHERE conversation = c.id AND ${isOpen}) AS open,
@@ -363,9 +449,14 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
           WHERE own.conversation = c.id AND ${isUnanswered(this.clock.now())}) AS asking
         FROM agent_conversation c JOIN session s ON s.key = c.session
         LEFT JOIN user_name n ON n.session = c.session AND n.peer = c.peer
+        LEFT JOIN agent_conversation p ON p.agent = '' AND p.session = c.session AND p.peer = c.peer
         LEFT JOIN agent_turn t ON t.id = (SELECT max(id) FROM agent_turn WHERE conversation = c.id)
-        WHERE c.session <> 0${this.#isSelected(filter)} ORDER BY t.id DESC NULLS LAST, c.id DESC LIMIT ${limit}`)
-    return rows.map(({ asking, ...row }) => ({ ...row, isAsking: Boolean(asking) }))
+        WHERE c.session <> 0 AND c.agent <> ''${this.#isSelected(filter)} ORDER BY t.id DESC NULLS LAST, c.id DESC LIMIT ${limit}`)
+    return rows.map(({ asking, choices, ...row }) => ({
+      ...row,
+      isAsking: Boolean(asking),
+      isChosen: choicesOf(choices).at(-1)?.agent === row.agent,
+    }))
   }
 
   *isWorkedOn(user: string): Routine<boolean> {
@@ -390,12 +481,15 @@ const modes: Modes<Omit<AgentStore, keyof QuestionVerbs>> = {
   saveState: 'write',
   stopTurn: 'write',
   claimAgent: 'light',
+  chooseAgent: 'write',
   releaseAgent: 'light',
   claim: 'light',
   renew: 'light',
   release: 'light',
   listWork: 'plain',
   listRunning: 'plain',
+  listAgents: 'plain',
+  listChoices: 'plain',
   listMissed: 'plain',
   getTurn: 'plain',
   listTurns: 'plain',
@@ -411,7 +505,7 @@ export const openAgents = (context: NounContext, run: Runner): AgentStore => ({
   ...openNoun(createAgentQuestions(context), run),
 })
 
-type ListedRow = Omit<StoredConversation, 'isAsking'> & { asking: unknown }
+type ListedRow = Omit<StoredConversation, 'isAsking' | 'isChosen'> & { asking: unknown; choices?: string }
 
 type TurnRow = Omit<StoredTurn, 'messages' | 'answer' | 'isFresh' | 'stopping'> & {
   messages: string
@@ -422,6 +516,10 @@ type TurnRow = Omit<StoredTurn, 'messages' | 'answer' | 'isFresh' | 'stopping'> 
 
 const nameOf = ({ agent, session = '', user = '' }: Partial<ConversationKey>): string =>
   JSON.stringify([agent, session, user])
+
+/** @param kept of the row of a person */
+const choicesOf = (kept: string | undefined): readonly AgentChoice[] =>
+  kept === undefined ? [] : (JSON.parse(kept) as { choices: readonly AgentChoice[] }).choices
 
 const stateOf = ({ agent_session, folder }: ConversationState): ConversationState => ({
   ...(agent_session !== undefined && { agent_session }),

@@ -140,6 +140,8 @@ class ErasureSteps extends NounVerbs implements Verbs<Steps> {
       ...this.#parts.eraseFromLeases(user),
       ...eraseTurns(user),
       ...ownRows.map(table => sql`DELETE FROM ${table} WHERE peer = ${user}`),
+      // An agent that runs and names the user in its settings writes the others again.
+      sql`UPDATE agent_conversation SET kept = NULL WHERE session = 0 AND kept LIKE ${`%${user}%`}`,
       removeEmptyTopics,
       ...ends,
       // The time stays: all users of a session share its pace.

@@ -33,6 +33,15 @@ const agent = fc.constantFrom('home', 'work')
 const session = fc.constantFrom('s', 't')
 const user = fc.constantFrom('u', 'v')
 const key = fc.record({ agent, session: fc.constantFrom('s', 's', 't'), user })
+const person = fc.record({ session, user })
+const entry = fc.record({
+  about: fc.constantFrom('codex exec', 'a model'),
+  allow: fc.constantFrom('everyone' as const, [], ['u', 'v']),
+  users: maybe(fc.constant(['v'])),
+  operator: maybe(fc.constantFrom('', 'u')),
+  commands: fc.boolean(),
+  place: fc.constantFrom(0, 1),
+})
 const nth = fc.nat(4)
 const limit = fc.integer({ min: 1, max: 4 })
 const filter = { agent: maybe(agent), session: maybe(fc.constantFrom('s', 'T')), user: maybe(user), limit }
@@ -53,6 +62,13 @@ const shownQuestion = ({ notes }: Here, question: StoredQuestion | undefined) =>
 /** Keys may have more fields. */
 const shownKey = ({ agent, session, user }: ConversationKey) => `${agent} ${session} ${user}`
 
+/** Where agents began to read differs: only one engine has gaps. */
+const shownAgents = async ({ notes }: Here, store: Here['store']) =>
+  (await store.agents.listAgents()).map(({ since, ...one }) => ({
+    ...one,
+    begins: notes.rows.findIndex(row => row > since),
+  }))
+
 const addTurn = async (side: Here, isOther: boolean, ...turn: Parameters<AgentStore['addTurn']>) => {
   const added = await storeOf(side, isOther).agents.addTurn(...turn)
   if (!side.notes.turns.includes(added.id)) side.notes.turns.push(added.id)
@@ -60,15 +76,38 @@ const addTurn = async (side: Here, isOther: boolean, ...turn: Parameters<AgentSt
 }
 
 const agents = {
-  claimAgent: verb({ agent, isOther, only: maybe(session) }, (side, { agent, isOther, only }) =>
-    storeOf(side, isOther).agents.claimAgent(agent, only),
+  claimAgent: verb(
+    { agent, isOther, only: maybe(session), entry: maybe(entry) },
+    (side, { agent, isOther, only, entry }) =>
+      storeOf(side, isOther).agents.claimAgent(agent, only, entry && filled(entry)),
+    2,
+  ),
+  listAgents: verb({ isOther }, async (side, { isOther }) => shownAgents(side, storeOf(side, isOther))),
+  chooseAgent: verb(
+    { person, nth, agent, isOther },
+    async (side, { person, nth, agent, isOther }) => {
+      const message = side.notes.rows.at(-1 - nth)
+      return message === undefined
+        ? idle
+        : storeOf(side, isOther).agents.chooseAgent(person, { message, agent })
+    },
+    3,
+  ),
+  listChoices: verb({ person }, async (side, { person }) =>
+    (await side.store.agents.listChoices(person)).map(({ agent, message }) => [
+      agent,
+      side.notes.rows.indexOf(message),
+    ]),
   ),
   listRunning: verb({ isOther, only: maybe(session) }, async (side, { isOther, only }) =>
     sorted(await storeOf(side, isOther).agents.listRunning(only)),
   ),
-  listMissed: verb({ agent, isOther }, async (side, { agent, isOther }) =>
-    (await storeOf(side, isOther).agents.listMissed(agent)).map(({ id: _, ...missed }) => missed),
-  ),
+  listMissed: verb({ agent, isOther, nth: maybe(nth) }, async (side, { agent, isOther, nth }) => {
+    const among = nth === undefined ? undefined : side.notes.rows.slice(-1 - nth)
+    return (await storeOf(side, isOther).agents.listMissed(agent, among)).map(
+      ({ id: _, ...missed }) => missed,
+    )
+  }),
   releaseAgent: verb({ agent, isOther }, (side, { agent, isOther }) =>
     storeOf(side, isOther).agents.releaseAgent(agent),
   ),
@@ -194,6 +233,12 @@ const agents = {
       return side.store.agents.changeQuestion(questionOf(side, nth), filled({ ...change, expires_at }))
     },
   ),
+  noteAnswer: verb({ nth, row: nth }, (side, { nth, row }) =>
+    side.store.agents.noteAnswer(questionOf(side, nth), side.notes.rows.at(-1 - row) ?? 0),
+  ),
+  findAsker: verb({ row: nth }, (side, { row }) =>
+    side.store.agents.findAsker(side.notes.rows.at(-1 - row) ?? 0),
+  ),
   getQuestion: verb({ nth }, async (side, { nth }) =>
     shownQuestion(side, await side.store.agents.getQuestion(questionOf(side, nth))),
   ),
@@ -221,18 +266,22 @@ const around = {
     3,
   ),
   name: namesUser(session, user),
+  reads: verb({ agent }, ({ store }, { agent }) =>
+    store.consumers.register(`agent-${agent}`, { atEnd: true }),
+  ),
   rename: renames(),
 }
 
 async function state(side: Here) {
   const { agents } = side.store
-  const [turns, conversations, questions, drafts, running, others, ...work] = await Promise.all([
+  const [turns, conversations, questions, drafts, running, others, known, ...work] = await Promise.all([
     agents.listTurns({ limit: 500 }),
     agents.listConversations({ limit: 500 }),
     Promise.all(side.notes.questions.map(id => agents.getQuestion(id))),
     agents.listDrafts(),
     agents.listRunning(),
     side.other.store.agents.listRunning(),
+    shownAgents(side, side.store),
     ...['home', 'work'].map(agent => agents.listWork(agent)),
   ])
   return {
@@ -241,6 +290,7 @@ async function state(side: Here) {
     questions: questions.map(one => shownQuestion(side, one)),
     drafts: drafts.map(one => shownQuestion(side, one)),
     running: [running.sort(), others.sort()],
+    known,
     work: work.map(keys => keys.map(shownKey).sort()),
   }
 }
