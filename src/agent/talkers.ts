@@ -27,7 +27,7 @@ export type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend'>
 /** An agent of this process or of another one. */
 export interface KnownReader
   extends AccessConfig,
-    Pick<KnownAgent, 'about' | 'isRunning' | 'place' | 'since'> {}
+    Pick<KnownAgent, 'about' | 'besides' | 'group' | 'isRunning' | 'place' | 'since'> {}
 
 /** A chat of the bot with a person. */
 export interface Chat {
@@ -206,9 +206,11 @@ export class Talkers extends RoomPart<TalkersPorts> {
       about: describeBackend(backend),
       allow: allow === 'everyone' && !users ? allow : users ? [] : ids,
       ...(users && { users: ids }),
+      ...(agents.length > 1 && { besides: this.#besidesOf(config) }),
       ...(operator !== undefined && { operator: this.#operators.get(name)?.user_id ?? '' }),
       commands,
       place: agents.findIndex(one => one.name === name),
+      group: this.#agents.find(one => one.name === name)?.group ?? name,
     }
   }
 
@@ -277,7 +279,27 @@ export class Talkers extends RoomPart<TalkersPorts> {
     const guest = this.#guests.get(session)
     if (guest) return guest.agent === config.name && guest.user_id === user
     if (this.#allowed.get(config.name)?.has(user)) return true
-    return !config.users && (config.allow === 'everyone' || this.#owners.get(session) === user)
+    if (config.users) return false
+    const isOwner = this.#owners.get(session) === user
+    if (isOwner && config.session !== undefined) return true
+    const { sessions, users } = this.#besidesOf(config)
+    const isForOthers =
+      users.includes(user) || (isOwner && sessions.some(one => sessionKeyOf(one) === sessionKeyOf(session)))
+    return !isForOthers && (config.allow === 'everyone' || isOwner)
+  }
+
+  /** Returns whom other agents of its process name. */
+  #besidesOf({
+    besides,
+    name,
+  }: AccessConfig & Pick<KnownAgent, 'besides'>): NonNullable<KnownAgent['besides']> {
+    const { agents } = this.ports
+    const others = agents.some(one => one.name === name) ? agents.filter(one => one.name !== name) : []
+    const sessions = others.flatMap(({ name, session, users }) =>
+      session === undefined || users ? [] : [this.#names.get(name) ?? session],
+    )
+    const users = others.flatMap(one => [...(this.#allowed.get(one.name)?.keys() ?? [])])
+    return besides ?? { sessions, users }
   }
 
   /** @param session a session that may be new or renamed: then everything is read now */
@@ -335,16 +357,18 @@ export class Talkers extends RoomPart<TalkersPorts> {
 /** Returns the agents of this process and those of others, in their order. */
 function joinAgents(own: readonly OwnConfig[], known: readonly KnownAgent[]): KnownReader[] {
   const find = (name: string) => known.find(one => one.name === name)
+  const group = known.find(({ name }) => own.some(one => one.name === name))?.name ?? own[0]!.name
   // Others of this process are about to run. One that never ran reads nothing yet.
   const ofProcess = own.map(({ backend, ...config }, place) => {
     const since = find(config.name)?.since ?? Number.POSITIVE_INFINITY
-    return { ...config, about: describeBackend(backend), isRunning: true, place, since }
+    return { ...config, about: describeBackend(backend), isRunning: true, group, place, since }
   })
   const ofOthers = known
     .filter(({ name }) => own.every(one => one.name !== name))
     .map(({ users, ...one }) => ({ ...one, users: users && Object.fromEntries(users.map(id => [id, {}])) }))
-  const ranOf = ({ name }: KnownReader) => known.findIndex(one => one.name === name) >>> 0
-  return [...ofProcess, ...ofOthers].sort((a, b) => a.place - b.place || ranOf(a) - ranOf(b))
+  const ran = new Map(known.map(({ name }, nth) => [name, nth]))
+  const ranOf = ({ group }: KnownReader) => ran.get(group) ?? known.length
+  return [...ofProcess, ...ofOthers].sort((a, b) => ranOf(a) - ranOf(b) || a.place - b.place)
 }
 
 /** Returns the guests, by session. */

@@ -284,6 +284,10 @@ async function printAgents(
         text: `agent "${agent.name}" gets none of these variables in its sandbox: ${formatList(withheld, 10)}. To give it one: --env NAME`,
       })
   }
+  const names = agents.map(({ name }) => name)
+  for (const { agent, chosen, session, user_id } of await svc.agents.conversations({ limit: 1000 }))
+    if (chosen && names.includes(agent))
+      printLine({ text: `agent "${agent}" is the one that ${user_id} chose in session ${oneLine(session)}` })
   if (phoneUrl) printLine({ text: `write to it in the chat at ${phoneUrl}`, url: phoneUrl })
 }
 

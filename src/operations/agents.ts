@@ -192,7 +192,7 @@ export const injectAgentTurn = defineOperation({
     }),
     agent: optional.bounded(
       64,
-      'Name of the agent. Default: the one that runs; of several, the one that the user talked with last.',
+      'Name of the agent. Default: the one that runs; of several, the one that the user chose, or talked with last.',
       { examples: ['agent'] },
     ),
     fresh: optional.flag("Use an agent session of its own, not that of the user's conversation."),
@@ -232,7 +232,9 @@ export const injectAgentTurn = defineOperation({
 /** Returns the agent that answers a user, if no name is given. @throws SvcError `invalid_arguments` if several may */
 async function findAgent({ agents }: Pick<Gateway, 'agents'>, session: string, user: string) {
   const running = await agents.listRunning()
-  const talked = (await agents.listConversations({ session, user, limit: 50 })).map(({ agent }) => agent)
+  const chosen = (await agents.listChoices({ session, user })).at(-1)
+  const conversations = await agents.listConversations({ session, user, limit: 50 })
+  const talked = [...(chosen ? [chosen] : []), ...conversations].map(({ agent }) => agent)
   const found = running.length === 0 ? (talked[0] ?? 'agent') : talked.find(one => running.includes(one))
   if (found !== undefined) return found
   if (running.length === 1) return running[0]!

@@ -69,12 +69,18 @@ export interface AgentEntry {
   readonly allow: readonly string[] | 'everyone'
   /** In place of `allow`: only these. */
   readonly users?: readonly string[] | undefined
+  /**
+   * Users, and sessions whose owners, that other agents of its process name: they may talk with it only if it names them
+   * too.
+   */
+  readonly besides?: { readonly users: readonly string[]; readonly sessions: readonly string[] } | undefined
   /** Id of the person who decides for it, in place of the owner; "" if that is not known. */
   readonly operator?: string | undefined
   /** Whether it obeys commands in the chat. */
   readonly commands: boolean
-  /** Its place among the agents of its process. */
+  /** Its place among the agents of its process, and which of these ran first. */
   readonly place: number
+  readonly group: string
 }
 
 export interface KnownAgent extends AgentEntry {

@@ -392,6 +392,32 @@ test('the order of a file is the order of its agents, whichever ran first', asyn
   expect(await agents.gets(1)).toEqual(['family got hi'])
 })
 
+test('whom one agent of a file names has no other one of it that does not', async () => {
+  await using agents = await withAgents({ sessions: ['default', 'mum'] })
+  const [, mum] = [...agents.library.bots.values()]
+  const kid = await agents.library.sandbox.addUser('kid')
+  const all = [
+    named('family', { session: 'mum' }),
+    named('small', { users: { [kid]: {} } }),
+    named('home', { allow: 'everyone' }),
+    named('code'),
+  ]
+  for (const config of all) await agents.start(answer(config.name), config, { agents: all })
+  // An agent of its own process knows that too.
+  await agents.start(answer('other'), named('other', { session: 'default' }))
+  await passed(agents, 6000)
+  const say = async (text: string, from: string, to: string) => {
+    await agents.library.sandbox.say(text, { from, to })
+    return (await agents.gets(1, from))[0]!.split('\n').map(line => line.split(':')[0])
+  }
+  const [own] = [...agents.library.bots.values()]
+  expect(await say('/agents', mum!.user_id, mum!.bot_id)).toEqual(['→ family'])
+  expect(await say('/agents', kid, own!.bot_id)).toEqual(['→ small'])
+  expect((await say('/agents', own!.user_id, own!.bot_id)).slice(0, 3)).toEqual(['→ home', 'code', 'other'])
+  const friend = await agents.library.sandbox.addUser('friend')
+  expect(await say('/agents', friend, own!.bot_id)).toEqual(['→ home'])
+})
+
 test('an agent of another person’s settings does not count: strangers stay strangers, and are told of once', async () => {
   const { agents, say } = await withTwo('two processes')
   await using _ = agents

@@ -318,7 +318,7 @@ onEach((it, open) => {
 
     it('agents tell each other who may use them, once they read; and who of them runs', async t => {
       const { agents, consumers } = t.store
-      const entry = { about: 'codex exec', allow: ['u', 'v'], commands: true, place: 0 }
+      const entry = { about: 'codex exec', allow: ['u', 'v'], commands: true, place: 0, group: 'home' }
       await agents.claimAgent('new', undefined, entry)
       expect(await agents.listAgents()).toEqual([])
       for (const agent of ['new', 'home']) await consumers.register(`agent-${agent}`, { atEnd: true })
@@ -353,12 +353,25 @@ onEach((it, open) => {
     it('an erased person is in nothing that agents tell each other', async t => {
       const { agents, consumers } = t.store
       await consumers.register('agent-home', { atEnd: true })
-      const entry = { about: 'x', allow: ['u', 'v'], users: ['u'], operator: 'u', commands: true, place: 0 }
+      const entry = {
+        ...{
+          about: 'x',
+          allow: ['u', 'v'],
+          users: ['u'],
+          operator: 'u',
+          commands: true,
+          place: 0,
+          group: 'home',
+        },
+        besides: { users: ['v', 'u'], sessions: [] },
+      }
       await agents.claimAgent('home', undefined, entry)
       await t.store.people.erase('u')
       expect(await agents.listAgents()).toEqual([])
       await agents.claimAgent('home', undefined, entry)
-      expect(await agents.listAgents()).toMatchObject([{ allow: ['v'], users: [], operator: '' }])
+      expect(await agents.listAgents()).toMatchObject([
+        { allow: ['v'], users: [], operator: '', besides: { users: ['v'] } },
+      ])
     })
 
     it('a person chooses agents: each message once, in the order of the messages, and the newest fifty stay', async t => {

@@ -160,7 +160,13 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
   const turn = await store.agents.addTurn({ ...key, source: 'inject', messages: [], prompt: words })
   await store.consumers.register('agent-a', { atEnd: true })
   const allow = [gone, 'o-0@im.wechat']
-  await store.agents.claimAgent('a', undefined, { about: 'codex exec', allow, commands: true, place: 0 })
+  await store.agents.claimAgent('a', undefined, {
+    about: 'codex exec',
+    allow,
+    commands: true,
+    place: 0,
+    group: 'home',
+  })
   await store.agents.chooseAgent({ session: 's', user: gone }, { message: row!, agent: words })
   await store.agents.claim(key)
   await store.agents.saveState(key, { agent_session: words, folder: words })

@@ -221,8 +221,9 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
 
   /** Returns what is kept of an agent, without users who were erased. @param before what was */
   *#describe(agent: string, entry: AgentEntry, before: string | undefined): Routine<string | undefined> {
-    const { allow, operator, users } = entry
-    const named = [...(allow === 'everyone' ? [] : allow), ...(users ?? []), ...(operator ? [operator] : [])]
+    const { allow, besides, operator, users } = entry
+    const lists = [allow === 'everyone' ? [] : allow, users ?? [], besides?.users ?? []]
+    const named = [...lists.flat(), ...(operator ? [operator] : [])]
     const erased = named.length > 0 ? yield* this.context.erasedOf(named) : []
     const isThere = (user: string) => !erased.includes(user)
     const earlier = before === undefined ? undefined : (JSON.parse(before) as KeptEntry)
@@ -237,6 +238,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
       ...entry,
       allow: allow === 'everyone' ? allow : allow.filter(isThere),
       users: users?.filter(isThere),
+      besides: besides && { ...besides, users: besides.users.filter(isThere) },
       ...(operator !== undefined && { operator: isThere(operator) ? operator : '' }),
       since,
       seen: isRecent ? earlier.seen : now,

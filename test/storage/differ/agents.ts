@@ -38,9 +38,11 @@ const entry = fc.record({
   about: fc.constantFrom('codex exec', 'a model'),
   allow: fc.constantFrom('everyone' as const, [], ['u', 'v']),
   users: maybe(fc.constant(['v'])),
+  besides: maybe(fc.constant({ users: ['u'], sessions: ['s'] })),
   operator: maybe(fc.constantFrom('', 'u')),
   commands: fc.boolean(),
   place: fc.constantFrom(0, 1),
+  group: fc.constant('home'),
 })
 const nth = fc.nat(4)
 const limit = fc.integer({ min: 1, max: 4 })
