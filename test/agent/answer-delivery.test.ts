@@ -57,6 +57,7 @@ function play({
     people: {
       getSender: async () => ({ send, users: async () => [{ remaining: Math.max(0, left - sent.length) }] }),
       findOperator: async () => ({ session: 's', user_id: 'owner' }),
+      findMark: async () => undefined,
     },
     findFolder: async () => folder,
     clock: testClock({ runs: false }),

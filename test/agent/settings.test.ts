@@ -43,7 +43,6 @@ test('a file has comments, several agents, and folders relative to it', async ()
     interrupt: true,
     transcribe: 'hear it',
     skipOlderMs: 7_200_000,
-    beside: true,
     allow: ['Bob'],
     long: 'file',
   })
