@@ -12,7 +12,7 @@ const forms = {
   status: { words: ['/status', '状态'], rest: 'none' },
   help: { words: ['/help', '帮助'], rest: 'none' },
   agents: { words: ['/agents', '智能体列表'], rest: 'none' },
-  use: { words: ['/use', '换用'], rest: 'needed' },
+  use: { words: ['/use', '/agent', '换用'], rest: 'needed' },
   sessions: { words: ['/sessions', '历史对话'], rest: 'none' },
   resume: { words: ['/resume', '继续对话'], rest: 'needed' },
   model: { words: ['/model', '切换模型'], rest: 'text' },

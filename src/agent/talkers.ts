@@ -22,7 +22,7 @@ export type AccessConfig = Pick<
   AgentConfig,
   'name' | 'session' | 'allow' | 'users' | 'operator' | 'folder' | 'commands'
 >
-export type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend'>
+type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend'>
 
 /** An agent of this process or of another one. */
 export interface KnownReader

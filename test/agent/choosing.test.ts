@@ -1,7 +1,7 @@
 /** A person with several agents: which one gets a message, and what the person reads of the others. */
 import { describe, expect, test } from 'bun:test'
 import { chooseAgent, type Facts } from '../../src/agent/choosing.ts'
-import { findName, guessName, readMention, withoutMention } from '../../src/agent/commands.ts'
+import { findCommand, findName, guessName, readMention, withoutMention } from '../../src/agent/commands.ts'
 import type { AgentConfig, BackendConfig } from '../../src/agent/config.ts'
 import { describeBackend } from '../../src/agent/config.ts'
 import { startAgent } from '../../src/agent/start.ts'
@@ -84,6 +84,24 @@ test('a name is found whatever its case and width, and one typing error is seen'
     ...[['heom2'], ['worx'], ['wor'], ['b1'], [''], ['x']],
   ] as [string, string | undefined][]
   expect(guesses.map(([word]) => guessName(word, names))).toEqual(guesses.map(([, name]) => name))
+})
+
+// As people write on other bridges too: cc-connect, OpenClaw, WeiClaw.
+test.each([
+  ['/agents', 'agents', ''],
+  ['/agent', 'use', ''],
+  ['/agent codex', 'use', 'codex'],
+  ['／ＵＳＥ　codex', 'use', 'codex'],
+  ['换用 codex', 'use', 'codex'],
+  ['/use', 'use', ''],
+  ['换用', undefined, undefined],
+  ['换用codex', undefined, undefined],
+  ['use codex', undefined, undefined],
+  ['/users', undefined, undefined],
+  ['/claude hi', undefined, undefined],
+])('"%s" is the command %p', (text, word, rest) => {
+  const found = findCommand(text)
+  expect([found?.word, found?.rest] as unknown[]).toEqual([word, rest])
 })
 
 test('what an agent is called for others has no secret in it', () => {
@@ -271,6 +289,10 @@ describe.each(['one process', 'two processes'] as const)('two agents in %s', whe
     expect(texts).toHaveLength(4)
     // Nothing runs any more.
     expect(texts[3]).not.toBe(texts[2])
+    await agents.say('@code /new')
+    await agents.gets(5)
+    await settled(agents, 8)
+    expect([home, code].flatMap(({ prompts }) => prompts)).toEqual(['work', 'work', 'work', 'work'])
   })
 
   test('an answer to a question goes to the agent that asks, whoever is chosen, and is no prompt', async () => {
@@ -327,6 +349,35 @@ describe.each(['one process', 'two processes'] as const)('two agents in %s', whe
     await settled(agents, 5)
     expect(backends[0].prompts).toEqual([])
   })
+})
+
+test('an operator answers in another session, where another agent listens', async () => {
+  await using agents = await withAgents({ sessions: ['default', 'shop'] })
+  const [own, shop] = [...agents.library.bots.values()]
+  const { start } = startWithQuestions(agents)
+  const [home, code] = [answer('home'), new PlayedBackend()]
+  await start(home, named('home', { session: 'default' }))
+  await agents.library.sandbox.say('hi', { from: own!.user_id, to: own!.bot_id })
+  await agents.gets(1, own!.user_id)
+  await start(code, named('code', { session: 'shop', operator: own!.user_id }))
+  await passed(agents, 6000)
+  await agents.library.sandbox.say('work', { from: shop!.user_id, to: shop!.bot_id })
+  await agents.until('it works', () => code.runs.length === 1)
+  const options = [
+    { id: 'yes', name: 'Allow', kind: 'allow_once' },
+    { id: 'no', name: 'Reject', kind: 'reject_once' },
+  ] as const
+  const asked = code.runs[0]!.context.ask({ text: 'delete it', options: [...options] })
+  const [, shown = ''] = await agents.gets(2, own!.user_id)
+  const [, word] = /^([A-Z2-9]{4}) 1 = /m.exec(shown) ?? []
+  await agents.library.sandbox.say(`${word} 1`, { from: own!.user_id, to: own!.bot_id })
+  expect(await asked).toBe('yes')
+  code.runs[0]!.answer('done')
+  await agents.gets(1, shop!.user_id)
+  await settled(agents, 3)
+  expect(home.prompts).toEqual(['hi'])
+  // The greeting, the question, and what came of it.
+  expect(await agents.gets(3, own!.user_id)).toHaveLength(3)
 })
 
 test('an agent that is chosen and away is said to be, once, and answers what it got when it is back', async () => {
