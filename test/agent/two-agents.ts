@@ -141,6 +141,18 @@ export async function chooseWhileKilled(
       if (page.length < 200) return turns
     }
   }
+  /** Waits, and writes now and then: what exceeds ten answers to a message waits for the next one. */
+  const untilDone = async (what: string, look: () => Promise<boolean>) => {
+    let wroteAt = Date.now()
+    const lookAgain = async () => {
+      if (await look()) return true
+      if (Date.now() - wroteAt < 20_000) return false
+      wroteAt = Date.now()
+      await phone('say', { text: '/agents', from: owner })
+      return false
+    }
+    await until(what, 120_000, lookAgain, told)
+  }
   for (let round = 0; round < rounds; round++) {
     const name = some(...names)
     for (let count = 1 + Math.floor(random() * 3); count > 0; count--) await write()
@@ -151,12 +163,9 @@ export async function chooseWhileKilled(
     if (round % 20 === 19) {
       await phone('say', { text: `@${name} m${expected.size}.`, from: owner })
       expected.set(`m${expected.size}.`, name)
-      await until(
-        `${name} is said to be away`,
-        60_000,
-        async () =>
-          (await place.got()).some(text => text.includes(`/use ${names.find(one => one !== name)}`)),
-        told,
+      const other = names.find(one => one !== name)
+      await untilDone(`${name} is said to be away`, async () =>
+        (await place.got()).some(text => text.includes(`/use ${other}`)),
       )
     }
     await start(name)
@@ -168,7 +177,7 @@ export async function chooseWhileKilled(
     const rows = new Set(turns.flatMap(({ messages }) => messages))
     return isEnded && rows.size >= expected.size && (await svc.outbox.list()).length === 0
   }
-  await until('all is answered', 120_000, areEnded, told)
+  await untilDone('all is answered', areEnded)
   return judge(expected, await turnsOf(), { got: await place.got(), svc })
 }
 
