@@ -9,7 +9,6 @@ import {
   type OpenMessage,
   type StoredTurn,
 } from '../index.ts'
-import { isTurnOpen } from '../model/agent.ts'
 import { saidIn } from '../model/typed-answer.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
@@ -20,8 +19,6 @@ import { type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.
 
 /** Wait before a turn or message is tried again after an error, such as a full disk. */
 const retryMs = 5000
-/** A turn that was stopped so shortly before a command to stop may have been stopped by that. */
-const stoppedMs = 10_000
 
 export class UserConversation {
   readonly key: ConversationKey
@@ -193,10 +190,9 @@ export class UserConversation {
     const { delivery, log, people, work } = this.#ports
     const { session, user } = this.key
     const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
-    if (word === 'help') {
-      const { agents } = await people.findAgents(session, user)
-      return tell(texts => (agents.length > 1 ? `${texts.help} ${texts.agents.help}` : texts.help))
-    }
+    const isOneOfMany = (await people.findAgents(session, user)).agents.length > 1
+    if (word === 'help')
+      return tell(texts => (isOneOfMany ? `${texts.help} ${texts.agents.help}` : texts.help))
     if (word === 'status') return this.#tellStatus(tell)
     if (word === 'more') {
       const turn = await work.findMore(this.key)
@@ -205,7 +201,6 @@ export class UserConversation {
       return delivery.deliver(turn)
     }
     const { isRunning, waiting } = await this.#stop()
-    const isOther = word === 'stop' && isForAll && (await this.#stopOthers())
     if (word === 'new') {
       const claimed = await work.claim(this.key)
       const { folder } = claimed?.state ?? {}
@@ -213,7 +208,9 @@ export class UserConversation {
       return tell(({ begun }) => begun)
     }
     log.info('the user stopped the agent', { ...this.key, turns: waiting + Number(isRunning) })
-    return tell(texts => (isRunning || isOther || waiting > 0 ? texts.stopped(waiting) : texts.nothingToStop))
+    // Of several agents another one may have stopped something.
+    const isStopped = isRunning || waiting > 0 || (isForAll && isOneOfMany)
+    return tell(texts => (isStopped ? texts.stopped(waiting) : texts.nothingToStop))
   }
 
   async #tellStatus(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
@@ -240,19 +237,6 @@ export class UserConversation {
     for (const id of waiting) await work.stopTurn(id)
     this.run()
     return { isRunning: current !== undefined, waiting: waiting.length }
-  }
-
-  /** Stops what other agents do for the user. @returns whether they did something */
-  async #stopOthers(): Promise<boolean> {
-    const { clock, svc, work } = this.#ports
-    const { agent, session, user } = this.key
-    const isJust = (endedAt = 0) => clock.now() - endedAt < stoppedMs
-    const turns = (await svc.agents.turns({ session, user, limit: 50 })).filter(
-      one =>
-        one.agent !== agent && (isTurnOpen(one.status) || (one.status === 'stopped' && isJust(one.ended_at))),
-    )
-    for (const { id } of turns) await work.stopTurn(id)
-    return turns.length > 0
   }
 
   async #work(): Promise<void> {

@@ -39,20 +39,25 @@ export class Questions extends Asking {
 
   /** Returns the agent that takes a message, since it looks like an answer to its question. */
   async findAsker(message: Message): Promise<string | undefined> {
-    const { people, work } = this.#ports
-    const { from_user: user, id, session } = message
+    const found = await this.#read(message)
+    const noted = found && (await this.#ports.work.findAsker(message.id))
+    if (!found || noted !== undefined) return noted
+    const { code } = found.said
+    const isNamed = (one: StoredQuestion) => one.code === code
+    const asked = code === undefined ? latestIn(message.session, found.open) : found.open.find(isNamed)
+    const agents = asked ? await this.#ports.people.listAgents() : []
+    return agents.find(({ isRunning, name }) => isRunning && name === asked?.agent)?.name
+  }
+
+  /** Reads a message as an answer. @returns with the open questions, and those of them that its writer decides */
+  async #read(message: Message) {
+    const { work } = this.#ports
+    const text = saidIn(message)
     // Most messages are read without the store.
-    if (!readAnswer(saidIn(message), isCode)) return undefined
-    const noted = await work.findAsker(id)
-    if (noted !== undefined) return noted
+    if (!readAnswer(text, isCode)) return undefined
     const all = [...(await work.listQuestions()), ...(await work.listDrafts())]
-    const said = readAnswer(saidIn(message), code => all.some(one => one.code === code))
-    const open = said ? await this.#decidedBy(user, all) : []
-    const asked =
-      said?.code === undefined ? latestIn(session, open) : open.find(({ code }) => code === said.code)
-    if (!asked) return undefined
-    const runs = (await people.listAgents()).some(({ isRunning, name }) => isRunning && name === asked.agent)
-    return runs ? asked.agent : undefined
+    const said = readAnswer(text, code => all.some(one => one.code === code))
+    return said && { said, all, open: await this.#decidedBy(message.from_user, all) }
   }
 
   /**
@@ -67,14 +72,10 @@ export class Questions extends Asking {
     // Who took it in says that the question is over, if an answer is left for that.
     if (asked === 'over') return (await this.#hasAnswer(message)) ? 'taken' : 'no'
     if (asked === 'taken' || (asked === 'later' && isAlone === undefined)) return asked
-    const text = saidIn(message)
-    // Most messages are read without the store.
-    if (!readAnswer(text, isCode)) return 'no'
+    const found = await this.#read(message)
+    if (!found) return 'no'
+    const { all, open, said } = found
     const { from_user: user, session } = message
-    const all = [...(await work.listQuestions()), ...(await work.listDrafts())]
-    const said = readAnswer(text, code => all.some(one => one.code === code))
-    if (!said) return 'no'
-    const open = await this.#decidedBy(user, all)
     if (said.code !== undefined) {
       const isOpen = all.some(({ code }) => code === said.code)
       if (!isOpen && !(await this.#decides(user, session))) return 'no'

@@ -42,7 +42,7 @@ const storeAgainMs = 2000
 const dayMs = 24 * 60 * 60_000
 
 export interface TurnPorts {
-  readonly svc: Pick<Svc, 'agents' | 'history'>
+  readonly svc: Pick<Svc, 'history'>
   readonly work: AgentWork
   readonly backend: Backend
   readonly config: AgentConfig

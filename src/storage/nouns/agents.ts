@@ -260,17 +260,12 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
     })
   }
 
-  *#readChoices(where: Sql): Routine<{ id: number; kept?: string; choices: readonly AgentChoice[] }[]> {
-    const rows = yield* readHeld<{ id: number; kept?: string }>(
-      sql`SELECT id, kept FROM agent_conversation WHERE agent = '' AND ${where}`,
-    )
-    return rows.map(row => ({ ...row, choices: choicesOf(row.kept) }))
-  }
-
   *chooseAgent({ session, user }: Person, choice: AgentChoice): Routine<boolean> {
     const id = yield* this.#ensure({ agent: '', user }, yield* this.#sessionOf(choice.message, session))
-    const [row] = yield* this.#readChoices(sql`id = ${id}`)
-    const { choices = [], kept } = row ?? {}
+    const [{ kept } = {}] = yield* readHeld<{ kept?: string }>(
+      sql`SELECT kept FROM agent_conversation WHERE id = ${id}`,
+    )
+    const choices = choicesOf(kept)
     const all = [...choices, choice].sort((a, b) => a.message - b.message).slice(-keptChoices)
     if (choices.some(({ message }) => message === choice.message) || !all.includes(choice)) return false
     yield* write(
@@ -282,8 +277,10 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   *listChoices({ session, user }: Person): Routine<readonly AgentChoice[]> {
-    const isIn = sql`session = ${this.context.sessionKey(session)} AND peer = ${user}`
-    return (yield* this.#readChoices(isIn))[0]?.choices ?? []
+    const row = yield* readFirst<{ kept?: string }>(
+      sql`SELECT kept FROM agent_conversation WHERE id = ${this.#idOf({ agent: '', session, user })}`,
+    )
+    return choicesOf(row?.kept)
   }
 
   *listRunning(session?: string): Routine<string[]> {
