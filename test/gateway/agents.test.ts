@@ -78,5 +78,5 @@ test('what people chose is shown, its title to callers with the right history al
   expect(one).not.toHaveProperty('shown')
   expect(await list(['agents', 'history'])).toMatchObject([{ ...chosen, title: 'Taxes' }])
   const [line] = await t.gateway.audit.list({ operations: ['steer_agent'], limit: 5 })
-  expect(line).toMatchObject({ principal: 'owner', outcome: 'done', subject: `home default ${key.user}` })
+  expect(line).toMatchObject({ outcome: 'done', subject: `home ${key.user} default` })
 })
