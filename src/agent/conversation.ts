@@ -53,7 +53,7 @@ export class UserConversation {
     this.key = key
     this.#ports = ports
     const change = this.#change.bind(this)
-    this.#runner = new TurnRunner({ ...ports, change })
+    this.#runner = new TurnRunner({ ...ports, key, change })
     this.#steering = new Steering({ ...ports, key, change })
     this.#burst = new Burst(clock, config.gatherMs, () => this.#do(() => this.#storeBurst()))
   }

@@ -1,6 +1,6 @@
 /** The commands about a conversation: its earlier sessions, and the model, mode and folder of its agent. */
 import { basename } from 'node:path'
-import { type ConversationKey, type ConversationState, isSvcError, type KeptSession } from '../index.ts'
+import { type ConversationState, isSvcError, type KeptSession } from '../index.ts'
 import { plainOf } from '../model/typed-answer.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
@@ -20,10 +20,6 @@ const lookMs = 30_000
 
 type Text = (texts: Texts) => string
 
-export interface SteeringPorts extends RunnerPorts {
-  readonly key: ConversationKey
-}
-
 /** What a command lists, and takes one of. */
 interface Menu {
   readonly choices: readonly MenuChoice[]
@@ -37,7 +33,7 @@ interface MenuChoice extends Choice {
   readonly session?: KeptSession
 }
 
-export class Steering extends RoomPart<SteeringPorts> {
+export class Steering extends RoomPart<RunnerPorts> {
   /** Lists the choices of a command, or takes the one that a person names. @returns the answer */
   async obey(word: 'cd' | 'mode' | 'model' | 'resume', said: string): Promise<Text> {
     const { key, log, over, people } = this.ports
@@ -182,15 +178,15 @@ export class Steering extends RoomPart<SteeringPorts> {
     at?: Place,
   ): Promise<T | undefined> {
     const { backend, clock, key, over } = this.ports
-    const { agent_session: agentSession, mode, model, place } = await this.#state()
     const chat = { session: key.session, user_id: key.user }
-    const { folder, isolatedFrom } = await findPlace(this.ports, chat, at ? at.name : place)
+    const state = await this.#state()
+    const context = await findPlace(this.ports, chat, at ? { ...state, place: at.name } : state)
     const late = new AbortController()
     using linked = linkSignals(over, late.signal)
     const { signal } = linked
     void clock.sleep(lookMs, signal).then(() => late.abort(new Error('the agent does not answer')))
     try {
-      return await ask(backend, { agentSession, folder, isolatedFrom, mode, model, signal })
+      return await ask(backend, { ...context, signal })
     } finally {
       late.abort()
     }

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import {
   type AgentWork,
+  type ConversationKey,
   type ConversationState,
   isSvcError,
   type Message,
@@ -20,7 +21,7 @@ import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { toAnswer } from './answer.ts'
 import { writeInlinePictures } from './answer-files.ts'
-import type { Backend, TurnContext, TurnResult } from './backend.ts'
+import type { Backend, SessionContext, TurnContext, TurnResult } from './backend.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
 import { type AnswerDelivery, keyOf } from './delivery.ts'
@@ -110,6 +111,7 @@ export interface TurnPlace {
 }
 
 export interface RunnerPorts extends TurnPorts {
+  readonly key: ConversationKey
   /** Changes what is kept about the conversation. isChoice: a person chose that, so it has a line in the audit log. */
   change(change: (state: ConversationState) => ConversationState, isChoice?: boolean): Promise<void>
 }
@@ -182,13 +184,14 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
       using _share = isGuest ? await guestPermits.take(signal) : undefined
       using _permit = await permits.take(signal)
       await changeTurn(work, turn.id, { status: 'running', started_at: clock.now() })
-      const { state = {} } = (await work.claim(keyOfConversation(turn))) ?? {}
-      const place = await findPlace(this.ports, turn, state.place)
+      const { state } = (await work.claim(this.ports.key)) ?? {}
+      if (!state) throw new ClaimLost('another process works on the conversation')
+      const place = await findPlace(this.ports, turn, state)
       const { folder } = place
       if (state.folder !== folder)
         await this.ports.change(now => (now.place === state.place ? { ...now, folder } : now))
       const result = await this.#watched(turn, stop, () =>
-        this.#runBackend(turn, state, { ...place, notices, signal }),
+        this.#runBackend(turn, { ...place, signal }, notices),
       )
       signal.throwIfAborted()
       const { early, files = [] } = result
@@ -248,13 +251,10 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
     }
   }
 
-  async #runBackend(
-    turn: StoredTurn,
-    state: ConversationState,
-    { folder, isolatedFrom, notices, signal }: WorkPlace & { notices: TurnNotices; signal: AbortSignal },
-  ): Promise<TurnResult> {
+  async #runBackend(turn: StoredTurn, place: SessionContext, notices: TurnNotices): Promise<TurnResult> {
     const { ask, backend, clock, config, log, people, svc } = this.ports
     const { transcribe } = config
+    const { folder, isolatedFrom, signal } = place
     const isOwn = await people.decides(turn.session, turn.user_id)
     const { download } = await people.getSender()
     const ports = { svc, name: config.name, download, folder, isolatedFrom, transcribe, signal, log }
@@ -265,7 +265,7 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
     signal.throwIfAborted()
     if (!prompt.text && prompt.files.length === 0)
       throw new SvcError('no_media', 'the messages contain nothing that an agent can read')
-    let session = state.agent_session
+    let session = place.agentSession
     const title = toTitle(prompt.text)
     const keepSession = async (agent_session: string) => {
       // After /new, the old session must not come back.
@@ -276,14 +276,9 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
         noteSession(now, { agent_session, folder, title }, before, clock.now())
       await this.ports.change(note)
     }
-    const { mode, model } = state
     const running = backend.run(prompt, {
-      folder,
-      isolatedFrom,
-      agentSession: turn.isFresh ? undefined : state.agent_session,
-      mode,
-      model,
-      signal,
+      ...place,
+      agentSession: turn.isFresh ? undefined : session,
       ask: request => {
         const answer = ask(turn, request, signal)
         return isOwn ? notices.whileAsking(answer) : answer
@@ -370,23 +365,20 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
   }
 }
 
-/** Where an agent works for a user. */
-interface WorkPlace {
-  readonly folder: string
-  readonly isolatedFrom: string | undefined
-}
-
-/** Returns where the agent works; makes the folder if needed. @param place name of the folder that a person chose */
+/** Returns where and how the agent works for a user; makes the folder if needed. */
 export async function findPlace(
   { config, dataFolder, folders, people }: TurnPorts,
   chat: Chat,
-  place: string | undefined,
-): Promise<WorkPlace> {
+  { agent_session: agentSession, mode, model, place }: ConversationState,
+): Promise<Omit<SessionContext, 'signal'>> {
   const places = await people.listFolders(chat, folders)
   const { folder } = places.find(({ name }) => name === place) ?? places[0]!
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const guest = await people.findGuest(chat.session)
-  return { folder, isolatedFrom: config.isolate || (guest && !guest.trusted) ? dataFolder : undefined }
+  const isolatedFrom = config.isolate || (guest && !guest.trusted) ? dataFolder : undefined
+  // Another person may decide since.
+  const chosen = (await people.decides(chat.session, chat.user_id)) && { mode, model }
+  return { folder, isolatedFrom, agentSession, ...chosen }
 }
 
 /** Returns an answer whose first text begins with a name. */
@@ -394,8 +386,6 @@ function markAnswer({ parts }: StoredAnswer, name: string | undefined): StoredAn
   const first = name === undefined ? undefined : parts.find(part => 'text' in part)
   return { parts: parts.map(part => (part === first ? { text: `[${name}]\n${first.text}` } : part)) }
 }
-
-const keyOfConversation = ({ agent, session, user_id: user }: StoredTurn) => ({ agent, session, user })
 
 const isByUser = ({ signal }: AbortController) =>
   signal.reason instanceof TurnStopped && signal.reason.by === 'user'

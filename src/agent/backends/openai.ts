@@ -16,10 +16,13 @@ import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
 import { type ChatMessage, isChatId, readChat, toWireMessages, writeChat } from './chat.ts'
 import { withLostNote } from './lost.ts'
-import { ModelAnswer, readStart } from './model-answer.ts'
+import { ModelAnswer, readStart, readUpTo } from './model-answer.ts'
 
 /** A model that is loaded from the disk, or reads a long conversation, sends nothing for minutes. */
 const longestSilenceMs = 240_000
+
+/** Time for an address to list its models. */
+const listMs = 5000
 
 const defaultSystem =
   'You talk with a person on WeChat. Answer briefly, in the language of the person, in simple Markdown without tables and without LaTeX.'
@@ -64,12 +67,12 @@ class OpenAiBackend implements Backend {
     const isSame = isChatId(agentSession) && (await readChat(folder, agentSession)).length > 0
     const address = toAddress(this.#options.url).replace(/chat\/completions$/, 'models')
     const headers = await this.#authorization()
-    const response = await apiFetch(address, { headers, signal }).catch(() => undefined)
-    const listed = response?.ok ? parseFields(await response.text())?.data : undefined
-    const choices = (Array.isArray(listed) ? listed : []).map(one => {
-      const id = String(Object(one).id)
-      return { id, name: id, description: '' }
-    })
+    const asked = apiFetch(address, { headers, signal, timeoutMs: listMs }).then(response =>
+      readUpTo(response),
+    )
+    const listed = parseFields(await asked.catch(() => ''))?.data
+    const ids: string[] = Array.isArray(listed) ? listed.map(one => String(Object(one).id)) : []
+    const choices = ids.map(id => ({ id, name: id, description: '' }))
     return { isSame, model: { choices, current: model ?? this.#options.model } }
   }
 
