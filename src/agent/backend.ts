@@ -91,7 +91,7 @@ export interface Choice {
   readonly name: string
   /** May be empty. */
   readonly description: string
-  /** Of a mode: whether the agent asks in it before it acts, as far as it tells. */
+  /** Whether the agent asks in this mode before it acts, as far as it tells. Absent for models and commands. */
   readonly asks?: boolean
 }
 

@@ -43,7 +43,7 @@ export class UserConversation {
   /** Turns that the user stopped before they began. */
   readonly #dropped = new Set<number>()
   #working: Promise<void> | undefined
-  /** Changes of what is kept are made one after another: the last of them. */
+  /** The state changes step by step: the last step. */
   #changing: Promise<unknown> = Promise.resolve()
   /** Whether to look for turns (again), and why the last one was not finished. */
   #next: { isWanted: boolean; error?: unknown } = { isWanted: false }

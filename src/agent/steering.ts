@@ -29,7 +29,7 @@ interface Menu {
 }
 
 interface MenuChoice extends Choice {
-  /** Of an earlier session. */
+  /** Absent for other choices. */
   readonly session?: KeptSession
 }
 
