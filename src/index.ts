@@ -75,6 +75,7 @@ export type {
   AnswerPart,
   ConversationKey,
   ConversationState,
+  KeptSession,
   KnownAgent,
   MissedMessage,
   NewQuestion,

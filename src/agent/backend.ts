@@ -1,5 +1,5 @@
 /** What a backend is: the way in which svc runs one turn of an agent program. */
-import type { QuestionOption } from '../index.ts'
+import type { KeptSession, QuestionOption } from '../index.ts'
 
 /** A file of a prompt, on this machine. */
 export interface PromptFile {
@@ -28,16 +28,24 @@ export interface PermissionRequest {
   readonly signal?: AbortSignal
 }
 
-/** One turn, as the backend sees it. */
-export interface TurnContext {
+/** Where a conversation goes on. */
+export interface SessionContext {
   /** Folder in which the agent works. */
   readonly folder: string
   /** The data directory, if the program runs in a sandbox that does not see it. */
   readonly isolatedFrom?: string | undefined
   /** The agent's own id of the conversation so far; absent: begin a new one. */
   readonly agentSession?: string | undefined
+  /** Model that a person chose, by its id; absent: that of the agent. */
+  readonly model?: string | undefined
+  /** Mode that a person chose, by its id; absent: that of the settings. */
+  readonly mode?: string | undefined
   /** Aborts when the turn is stopped: by a person, by a limit, or because svc stops. */
   readonly signal: AbortSignal
+}
+
+/** One turn, as the backend sees it. */
+export interface TurnContext extends SessionContext {
   /**
    * Asks the owner, and waits. @returns the id of the chosen option; without an answer in time, that of an option that
    * rejects
@@ -77,6 +85,31 @@ export interface TurnResult {
   readonly leftOut?: number
 }
 
+/** A mode, a model or a command of an agent. */
+export interface Choice {
+  readonly id: string
+  readonly name: string
+  /** May be empty. */
+  readonly description: string
+  /** Whether the agent asks in this mode before it acts, as far as it tells. Absent for models and commands. */
+  readonly asks?: boolean
+}
+
+/** What can be chosen, and what holds now. */
+export interface Offer {
+  readonly choices: readonly Choice[]
+  readonly current: string | undefined
+}
+
+/** What an agent offers in a conversation. */
+export interface AgentOffers {
+  /** Whether the session of the context goes on. */
+  readonly isSame: boolean
+  readonly model?: Offer
+  readonly mode?: Offer
+  readonly commands?: readonly Choice[]
+}
+
 /** Runs turns. Those of one conversation run one after another, those of different conversations at the same time. */
 export interface Backend {
   /**
@@ -93,6 +126,17 @@ export interface Backend {
    * @throws SvcError as `run`, such as one for a mode that the agent does not have
    */
   describe?(folder: string, signal: AbortSignal): Promise<string>
+  /**
+   * Opens a session without a prompt, and returns what the agent offers. Absent for a program that offers nothing.
+   *
+   * @throws SvcError as `run`
+   */
+  look?(context: SessionContext): Promise<AgentOffers>
+  /**
+   * Returns the sessions in these folders that the agent itself lists, also those that svc did not begin. Absent for one
+   * that lists none.
+   */
+  listSessions?(context: SessionContext, folders: readonly string[]): Promise<KeptSession[]>
   /** Ends every process. */
   close(): Promise<void>
 }

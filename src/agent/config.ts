@@ -54,13 +54,15 @@ export interface AgentConfig {
   readonly users?: Readonly<Record<string, { readonly folder?: string | undefined }>> | undefined
   /** Folder of all conversations; by default each user has an empty one. */
   readonly folder?: string | undefined
+  /** Folders to which the person who decides may go, by their names. `folder` is the first. */
+  readonly folders?: Readonly<Record<string, string>> | undefined
   /** Run the agent in a sandbox that does not see the data directory. */
   readonly isolate: boolean
   /** Variables that it gets also in a sandbox, and those that svc otherwise keeps to itself. */
   readonly env?: readonly string[] | undefined
   /** A message that comes while the agent works stops the turn. */
   readonly interrupt: boolean
-  /** Whether /stop, /new, /more, /status and /help are commands. */
+  /** Whether /stop, /new and the like are commands. */
   readonly commands: boolean
   /** Messages within this time are one turn, in milliseconds. */
   readonly gatherMs: number

@@ -4,6 +4,7 @@
  */
 import {
   type ConversationKey,
+  type ConversationState,
   isSvcError,
   type Message,
   type OpenMessage,
@@ -14,6 +15,8 @@ import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
 import { type AgentCommand, findCommand, withoutMention } from './commands.ts'
 import { TurnNotices } from './notices.ts'
+import { beginNew } from './sessions.ts'
+import { Steering } from './steering.ts'
 import type { Texts } from './texts.ts'
 import { type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
 
@@ -24,6 +27,7 @@ export class UserConversation {
   readonly key: ConversationKey
   readonly #ports: TurnPorts
   readonly #runner: TurnRunner
+  readonly #steering: Steering
   readonly #burst: Burst
   /**
    * Marked messages of the burst. answer: it answers a question if nothing else comes. old: it is too old for an
@@ -36,6 +40,8 @@ export class UserConversation {
   /** Turns that the user stopped before they began. */
   readonly #dropped = new Set<number>()
   #working: Promise<void> | undefined
+  /** The state changes step by step: the last step. */
+  #changing: Promise<unknown> = Promise.resolve()
   /** Whether to look for turns (again), and why the last one was not finished. */
   #next: { isWanted: boolean; error?: unknown } = { isWanted: false }
 
@@ -43,7 +49,9 @@ export class UserConversation {
     const { clock, config } = ports
     this.key = key
     this.#ports = ports
-    this.#runner = new TurnRunner(ports)
+    const change = this.#change.bind(this)
+    this.#runner = new TurnRunner({ ...ports, key, change })
+    this.#steering = new Steering({ ...ports, key, change })
     this.#burst = new Burst(clock, config.gatherMs, () => this.#do(() => this.#storeBurst()))
   }
 
@@ -186,13 +194,13 @@ export class UserConversation {
    *
    * @param isForAll the command names no agent
    */
-  async #obey({ word }: AgentCommand, message: Message, isForAll: boolean): Promise<void> {
-    const { delivery, log, people, work } = this.#ports
-    const { session, user } = this.key
+  async #obey({ rest, word }: AgentCommand, message: Message, isForAll: boolean): Promise<void> {
+    const { clock, delivery, log, work } = this.#ports
     const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
-    const isOneOfMany = (await people.findAgents(session, user)).agents.length > 1
-    if (word === 'help')
-      return tell(texts => (isOneOfMany ? `${texts.help} ${texts.agents.help}` : texts.help))
+    if (word === 'help') return this.#tellHelp(tell)
+    if (word === 'sessions') return tell(await this.#steering.obey('resume', ''))
+    if (word === 'resume' || word === 'model' || word === 'mode' || word === 'cd')
+      return tell(await this.#steering.obey(word, rest))
     if (word === 'status') return this.#tellStatus(tell)
     if (word === 'more') {
       const turn = await work.findMore(this.key)
@@ -202,15 +210,38 @@ export class UserConversation {
     }
     const { isRunning, waiting } = await this.#stop()
     if (word === 'new') {
-      const claimed = await work.claim(this.key)
-      const { folder } = claimed?.state ?? {}
-      await work.saveState(this.key, folder === undefined ? {} : { folder })
+      await this.#change(state => beginNew(state, rest, clock.now()))
       return tell(({ begun }) => begun)
     }
     log.info('the user stopped the agent', { ...this.key, turns: waiting + Number(isRunning) })
     // Of several agents another one may have stopped something.
-    const isStopped = isRunning || waiting > 0 || (isForAll && isOneOfMany)
+    const isStopped = isRunning || waiting > 0 || (isForAll && (await this.#isOneOfMany()))
     return tell(texts => (isStopped ? texts.stopped(waiting) : texts.nothingToStop))
+  }
+
+  /** @param isChoice a person chose something: the change has a line in the audit log */
+  #change(change: (state: ConversationState) => ConversationState, isChoice = false): Promise<void> {
+    const { work } = this.#ports
+    const next = this.#changing.then(async () => {
+      const claimed = await work.claim(this.key)
+      if (claimed) await work[isChoice ? 'steer' : 'saveState'](this.key, change(claimed.state))
+    })
+    this.#changing = next.catch(() => {})
+    return next
+  }
+
+  /** Whether the person has other agents too. */
+  async #isOneOfMany(): Promise<boolean> {
+    return (await this.#ports.people.findAgents(this.key.session, this.key.user)).agents.length > 1
+  }
+
+  async #tellHelp(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
+    const isOneOfMany = await this.#isOneOfMany()
+    const commands = await this.#steering.listCommands()
+    return tell(texts => {
+      const help = isOneOfMany ? `${texts.help} ${texts.agents.help}` : texts.help
+      return commands.length > 0 ? [help, texts.steer.commands, ...commands].join('\n') : help
+    })
   }
 
   async #tellStatus(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
@@ -268,9 +299,9 @@ export class UserConversation {
   /** Runs the oldest open turn. @returns whether there was one */
   async #runNext(): Promise<boolean> {
     const { clock, work } = this.#ports
-    const { state, turns } = (await work.claim(this.key)) ?? { turns: [] }
+    const { turns } = (await work.claim(this.key)) ?? { turns: [] }
     const [turn] = turns
-    if (!turn || !state) return false
+    if (!turn) return false
     const stop = new AbortController()
     if (this.#dropped.delete(turn.id)) stop.abort(stoppedByUser())
     const createPlace = () => ({ stop, notices: new TurnNotices(clock), isLast: turns.length === 1 })
@@ -279,7 +310,7 @@ export class UserConversation {
       const joined = await this.#awaitSlot(turn, stop.signal)
       const place = createPlace()
       this.#current = { id: turn.id, ...place, hasBegun: true }
-      await this.#runner.run(joined, state, place)
+      await this.#runner.run(joined, place)
     } finally {
       this.#current = undefined
     }

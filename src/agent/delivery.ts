@@ -17,6 +17,7 @@ import {
 import { keptAnswers, mayUse } from '../model/answers.ts'
 import { keyKnownMs } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
+import { isInside, realPathOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
 import type { Tasks } from '../platform/tasks.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
@@ -43,8 +44,8 @@ export interface DeliveryPorts extends SlotPorts {
     areNeeded(turn: StoredTurn): Promise<boolean>
     propose(turn: StoredTurn, drafts: readonly number[]): Promise<void>
   }
-  /** Returns the folder in which the agent works for a user. */
-  findFolder(to: Recipient): Promise<string>
+  /** Returns the folder in which the agent worked for a user when it made a file. */
+  findFolder(to: Recipient, path: string): Promise<string>
   readonly clock: Clock
   readonly log: Log
   /** Aborts when the process no longer runs the agent. */
@@ -78,7 +79,12 @@ export function createDelivery(
   more: Pick<DeliveryPorts, 'approvals' | 'over'> = {},
 ): { delivery: AnswerDelivery; people: Talkers } {
   const people = new Talkers({ svc, work, config, agents, clock, names })
-  const findFolder: DeliveryPorts['findFolder'] = to => people.findFolder(to, folders)
+  const findFolder: DeliveryPorts['findFolder'] = async (to, path) => {
+    const places = (await people.listFolders(to, folders)).map(({ folder }) => folder)
+    const real = await Promise.all(places.map(realPathOf))
+    const at = places.findIndex((folder, nth) => isInside(folder, path) || isInside(real[nth]!, path))
+    return places[Math.max(0, at)]!
+  }
   return {
     people,
     delivery: new AnswerDelivery({ svc, work, people, findFolder, clock, log, pace, ...more }),
@@ -374,7 +380,7 @@ export class AnswerDelivery {
     } as const
     // The agent may have replaced the file by a link to one that it may not read, and a store that comes from elsewhere may
     // name any file.
-    const below = 'path' in part ? await this.#ports.findFolder({ session, user_id }) : undefined
+    const below = 'path' in part ? await this.#ports.findFolder({ session, user_id }, part.path) : undefined
     return sender.send(input, { ...(below !== undefined && { below }) })
   }
 

@@ -5,10 +5,13 @@
 import { Buffer } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
 import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import process from 'node:process'
 import { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { AgentContext, PromptRequest, PromptResponse } from '@agentclientprotocol/sdk'
+import { parseFields } from '../platform/fields.ts'
+import { readText, replaceFile } from '../platform/files.ts'
 import { formatCount } from '../platform/format.ts'
 
 /** What the agent needs to do its tricks. */
@@ -18,6 +21,18 @@ export interface EchoPorts {
   readonly signal: AbortSignal
   /** Asks the owner for permission. Absent: it cannot ask. */
   ask?(text: string): Promise<boolean>
+  /** Over ACP: how it works. */
+  readonly session?: EchoSession
+}
+
+/** A session over ACP. Its folder keeps it. */
+interface EchoSession {
+  readonly folder: string
+  mode: string
+  model: string
+  title: string
+  at: number
+  prompts: number
 }
 
 type Trick = (ports: EchoPorts, number: number) => Promise<string>
@@ -27,7 +42,7 @@ const pictureName = 'picture.png'
 const picture =
   'iVBORw0KGgoAAAANSUhEUgAAAGAAAABgAgMAAACf9p+rAAAACVBMVEX///8HwWD///+MuYmfAAABLElEQVR42u2WuxHDIAyG5cIjeB9GoAAXjOB9PAKFmTJxxEM8/nPiVLmLCnLRd9IfEBIh+tstU0PvZJ+mgX9EbLQ23ZKAHSbqk5WAJkT4K5VZAgMyyVxT5Rfycw0MyCRyNf78u6YW6Cswt8AA7awOAX/ZxaqE9hbKGtUZhLDn9QrMPTAFrCH4tCaw9BH2K1DtQ4Jq5xYc1RUY+PkUP091EzjPnvVoATvSZwFrAr6AWA8Gm28KZeOxygrGmnsO7C7D9hJx/fVxXKhD3mrewOlznDA1SKrtaXt/qd3pP6pLHfujBJi6o1wO6FptbxsddS3uczgZ4CyB0wfPKzjh3pqJGgECQAGgwWTXg5Fvhu/H+OlgoBAgAAwCGgGFAHgBkQQhCUIShCQISZD+kb8JD55zeOT2eV4rAAAAAElFTkSuQmCC'
 
-const words = '`long`, `picture`, `ask`, `slow 5`, `fail`'
+const words = '`long`, `picture`, `ask`, `about`, `slow 5`, `fail`'
 
 /** The words and what each does, in English and in Chinese. A word counts at the beginning of a line. */
 const tricks: readonly (readonly [words: RegExp, trick: Trick])[] = [
@@ -42,12 +57,18 @@ const tricks: readonly (readonly [words: RegExp, trick: Trick])[] = [
   ],
   [
     /^(?:ask|询问)(?![a-z])/i,
-    async ({ ask }) => {
+    async ({ ask, session }) => {
+      if (session?.mode === 'free') return 'I asked nobody, and did nothing, of course.'
       if (!ask) return 'I can ask only over ACP: svc agent --acp -- svc echo-agent --acp'
       return (await ask('delete everything (this is only a test)'))
         ? 'You allowed it. I did nothing, of course.'
         : 'You did not allow it, so I did not do it.'
     },
+  ],
+  [
+    /^(?:about|关于)(?![a-z])/i,
+    async ({ folder, session: { mode, model, prompts } = { mode: 'own', model: 'own', prompts: 1 } }) =>
+      `Mode ${mode}, model ${model}, folder ${basename(folder)}, message ${prompts} of this conversation.`,
   ],
   [
     /^(?:slow|慢)(?![a-z])/i,
@@ -72,6 +93,7 @@ const tricks: readonly (readonly [words: RegExp, trick: Trick])[] = [
  */
 export async function echo(prompt: string, ports: EchoPorts): Promise<string> {
   const text = prompt.trim()
+  if (text.startsWith('/shout ')) return text.slice('/shout '.length).toUpperCase()
   for (const line of text.split('\n'))
     for (const [pattern, trick] of tricks)
       if (pattern.test(line.trim())) return trick(ports, Number(/\d{1,4}/.exec(line)?.[0] ?? 0))
@@ -89,65 +111,116 @@ const longAnswer = (count: number): string =>
     'The end.',
   ].join('\n\n')
 
+/** What can be chosen over ACP. The first holds in a new session. */
+const choices = {
+  mode: { careful: 'Asks before it acts', free: 'Acts without asking' },
+  model: { small: 'Repeats', large: 'Repeats just the same' },
+} as const
+
+const offersOf = (session: EchoSession) => ({
+  configOptions: (['mode', 'model'] as const).map(id => {
+    const options = Object.entries(choices[id]).map(([value, description]) => ({
+      value,
+      name: value,
+      description,
+    }))
+    return { id, name: id, category: id, type: 'select' as const, currentValue: session[id], options }
+  }),
+})
+
+/** The sessions of a folder, which keeps them. */
+const fileOf = (folder: string) => join(folder, '.echo-sessions.json')
+const readSessions = async (folder: string) =>
+  parseFields((await readText(fileOf(folder))) ?? '{}') as Record<string, EchoSession> | undefined
+
 /** Serves the agent over ACP on these streams, until the client closes them. */
 export async function serveEchoOverAcp(input: Readable, output: Writable): Promise<void> {
-  const { agent, methods, ndJsonStream } = await import('@agentclientprotocol/sdk')
-  const folders = new Map<string, string>()
+  const { agent, methods, ndJsonStream, RequestError } = await import('@agentclientprotocol/sdk')
+  const sessions = new Map<string, EchoSession>()
   const running = new Map<string, AbortController>()
-  const open = (id: string, folder: string) => void folders.set(id, folder)
+  const begin = async (client: AgentContext, sessionId: string, session: EchoSession | undefined) => {
+    if (!session) throw RequestError.sessionNotFound(sessionId)
+    sessions.set(sessionId, session)
+    const availableCommands = [{ name: 'shout', description: 'Repeats in capitals' }]
+    const update = { sessionUpdate: 'available_commands_update' as const, availableCommands }
+    await client.notify('session/update', { sessionId, update })
+    return { sessionId, ...offersOf(session) }
+  }
+  type Going = { client: AgentContext; params: { cwd: string; sessionId: string } }
+  const goOn = async ({ client, params: { cwd, sessionId } }: Going) =>
+    begin(client, sessionId, sessions.get(sessionId) ?? (await readSessions(cwd))?.[sessionId])
   const app = agent({ name: 'svc-echo-agent' })
     .onRequest(methods.agent.initialize, () => ({
       protocolVersion: 1,
-      agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {} } },
+      agentCapabilities: { loadSession: true, sessionCapabilities: { list: {}, resume: {} } },
       authMethods: [],
     }))
-    .onRequest(methods.agent.session.new, ({ params }) => {
-      const sessionId = randomUUID()
-      open(sessionId, params.cwd)
-      return { sessionId }
+    .onRequest(methods.agent.session.new, ({ client, params: { cwd: folder } }) =>
+      begin(client, randomUUID(), { folder, mode: 'careful', model: 'small', title: '', at: 0, prompts: 0 }),
+    )
+    .onRequest(methods.agent.session.load, goOn)
+    .onRequest(methods.agent.session.resume, goOn)
+    .onRequest(methods.agent.session.list, async ({ params: { cwd } }) => {
+      const all = Object.entries((await readSessions(cwd ?? process.cwd())) ?? {})
+      return {
+        sessions: all.map(([sessionId, { at, folder, title }]) => {
+          return { sessionId, cwd: folder, title, updatedAt: new Date(at).toISOString() }
+        }),
+      }
     })
-    .onRequest(methods.agent.session.load, ({ params }) => {
-      open(params.sessionId, params.cwd)
-      return {}
-    })
-    .onRequest(methods.agent.session.resume, ({ params }) => {
-      open(params.sessionId, params.cwd)
-      return {}
+    .onRequest(methods.agent.session.setConfigOption, ({ params: { configId, sessionId, value } }) => {
+      const session = sessions.get(sessionId)
+      if (!session || (configId !== 'mode' && configId !== 'model')) throw RequestError.invalidParams()
+      session[configId] = String(value)
+      return offersOf(session)
     })
     .onNotification(methods.agent.session.cancel, ({ params }) => running.get(params.sessionId)?.abort())
-    .onRequest(methods.agent.session.prompt, async ({ client, params: { prompt, sessionId } }) => {
+    .onRequest(methods.agent.session.prompt, async ({ client, params }) => {
       const stop = new AbortController()
-      running.set(sessionId, stop)
-      const text = prompt.map(block => (block.type === 'text' ? block.text : `[${block.type}]`)).join('\n')
-      const ask = async (title: string) => {
-        const { outcome } = await client.request(methods.client.session.requestPermission, {
-          sessionId,
-          toolCall: { toolCallId: randomUUID(), title, kind: 'delete', status: 'pending' },
-          options: [
-            { optionId: 'yes', name: 'Allow', kind: 'allow_once' },
-            { optionId: 'no', name: 'Reject', kind: 'reject_once' },
-          ],
-        })
-        return outcome.outcome === 'selected' && outcome.optionId === 'yes'
-      }
-      try {
-        const folder = folders.get(sessionId) ?? process.cwd()
-        const said = await echo(text, { folder, signal: stop.signal, ask })
-        await client.notify(methods.client.session.update, {
-          sessionId,
-          update: { sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: said } },
-        })
-        return { stopReason: 'end_turn' as const }
-      } catch (error) {
-        if (!stop.signal.aborted) throw error
-        return { stopReason: 'cancelled' as const }
-      } finally {
-        running.delete(sessionId)
-      }
+      const session = sessions.get(params.sessionId)
+      if (!session) throw RequestError.sessionNotFound(params.sessionId)
+      running.set(params.sessionId, stop)
+      return answer(client, params, session, stop.signal)
     })
   const stream = ndJsonStream(
     Writable.toWeb(output) as WritableStream<Uint8Array>,
     Readable.toWeb(input) as unknown as ReadableStream<Uint8Array>,
   )
   await app.connect(stream).closed
+}
+
+async function answer(
+  client: AgentContext,
+  { prompt, sessionId }: PromptRequest,
+  session: EchoSession,
+  signal: AbortSignal,
+): Promise<PromptResponse> {
+  const { folder, title } = session
+  const text = prompt.map(block => (block.type === 'text' ? block.text : `[${block.type}]`)).join('\n')
+  const ask = async (title: string) => {
+    const { outcome } = await client.request('session/request_permission', {
+      sessionId,
+      toolCall: { toolCallId: randomUUID(), title, kind: 'delete', status: 'pending' },
+      options: [
+        { optionId: 'yes', name: 'Allow', kind: 'allow_once' },
+        { optionId: 'no', name: 'Reject', kind: 'reject_once' },
+      ],
+    })
+    return outcome.outcome === 'selected' && outcome.optionId === 'yes'
+  }
+  Object.assign(session, { title: title || text.slice(0, 100), at: Date.now(), prompts: session.prompts + 1 })
+  const all = { ...(await readSessions(folder)), [sessionId]: session }
+  await replaceFile(fileOf(folder), JSON.stringify(all))
+  try {
+    const said = await echo(text, { folder, signal, ask, session })
+    const content = { type: 'text' as const, text: said }
+    await client.notify('session/update', {
+      sessionId,
+      update: { sessionUpdate: 'agent_message_chunk', content },
+    })
+    return { stopReason: 'end_turn' }
+  } catch (error) {
+    if (!signal.aborted) throw error
+    return { stopReason: 'cancelled' }
+  }
 }

@@ -30,6 +30,9 @@ const isNumber = (least: number, most: number) => (value: unknown) =>
 const hasOnly = (value: Readonly<Record<string, unknown>>, ...keys: string[]) =>
   Object.keys(value).every(key => keys.includes(key))
 
+/** Names of folders, for /cd. A number means a place in its list. */
+const folderName = /^\p{L}[\p{L}\p{N}_-]{0,49}$/u
+
 type Check = readonly [expected: string, isRight: (value: unknown) => boolean]
 const program: Check = ['a program and its arguments', isTexts]
 const onOff: Check = ['true or false', isSwitch]
@@ -61,6 +64,13 @@ const checks: Readonly<Record<string, Check>> = {
       ),
   ],
   folder: ['a folder', isText],
+  folders: [
+    'an object with a folder for each name',
+    value =>
+      isObject(value) &&
+      Object.entries(value).length > 0 &&
+      Object.entries(value).every(([name, folder]) => folderName.test(name) && isText(folder)),
+  ],
   isolate: onOff,
   env: ['names of variables', value => isTexts(value) && value.every(name => /^\w+$/.test(name))],
   interrupt: onOff,
@@ -104,6 +114,8 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
     throw badArgument(place.nameOf('isolate'), 'expected with a program, not with an address')
   if (known.users && known.allow)
     throw badArgument(place.nameOf('users'), 'expected without allow: these users alone may talk with it')
+  if (known.folder && known.folders)
+    throw badArgument(place.nameOf('folder'), 'expected without folders: it works in the first of them')
   for (const key of ['allow', 'users', 'operator'])
     for (const who of namesIn(known[key])) if (isUserId(who)) readUserId(who, place.nameOf(key))
   const users: AgentConfig['users'] =
@@ -113,6 +125,11 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
         user,
         { folder: folder && toFolder(folder, place) },
       ]),
+    )
+  const folders =
+    known.folders &&
+    Object.fromEntries(
+      Object.entries<string>(known.folders).map(([name, folder]) => [name, toFolder(folder, place)]),
     )
   return {
     ...defaultAgent,
@@ -133,7 +150,9 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
       operator: known.operator,
       skipOlderMs: known.skip_older === undefined ? undefined : parseBackupInterval(known.skip_older),
       gatherMs: known.gather === undefined ? undefined : known.gather * 1000,
-      folder: known.folder === undefined ? undefined : toFolder(known.folder, place),
+      folder:
+        known.folder === undefined ? folders && Object.values(folders)[0] : toFolder(known.folder, place),
+      folders,
     }) as Partial<AgentConfig>),
     backend,
     users,

@@ -54,8 +54,10 @@ export async function createBackend(
   return createCommandBackend({ command, given, isolatedFrom })
 }
 
-const foldersOf = ({ folder, users }: AgentConfig): string[] =>
-  [folder, ...Object.values(users ?? {}).map(one => one.folder)].filter(one => one !== undefined)
+const foldersOf = ({ folder, folders = {}, users = {} }: AgentConfig): string[] =>
+  [folder, ...Object.values(folders), ...Object.values(users).map(one => one.folder)].filter(
+    one => one !== undefined,
+  )
 
 /**
  * Rejects folders that contain each other: an isolated agent could put a link in place of the folder of another

@@ -22,7 +22,7 @@ export type AccessConfig = Pick<
   AgentConfig,
   'name' | 'session' | 'allow' | 'users' | 'operator' | 'folder' | 'commands'
 >
-type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend'>
+export type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend' | 'folders'>
 
 /** An agent of this process or of another one. */
 export interface KnownReader
@@ -33,6 +33,13 @@ export interface KnownReader
 export interface Chat {
   readonly session: string
   readonly user_id: string
+}
+
+/** A folder in which an agent may work for a person. */
+export interface Place {
+  /** Absent for one that the owner did not name. */
+  readonly name?: string
+  readonly folder: string
 }
 
 /** The person of an account that came by an invitation, and what the invitation says. */
@@ -221,18 +228,28 @@ export class Talkers extends RoomPart<TalkersPorts> {
   }
 
   /**
-   * Returns the folder in which the agent works for a user: the one that the settings name, or one of the user's own. A
-   * guest always has one of the guest's own.
+   * Returns the folders in which the agent may work for a user. It begins in the first: the one that the settings name, or
+   * one of the user's own. The others that the owner named are only for the person who decides. A guest always has one
+   * folder of the guest's own.
    *
    * @param folders folder of the working folders of all agents
    */
-  async findFolder({ session, user_id }: Chat, folders: string): Promise<string> {
-    await this.#read(session)
+  async listFolders({ session, user_id }: Chat, folders: string): Promise<Place[]> {
+    const decides = await this.decides(session, user_id)
     const { config } = this.ports
     const isGuest = this.#guests.has(session)
     const given = isGuest ? undefined : (this.#allowed.get(config.name)?.get(user_id) ?? config.folder)
     const own = createHash('sha256').update(`${session}\0${user_id}`).digest('hex').slice(0, 16)
-    return given ?? join(folders, config.name, own)
+    const first = given ?? join(folders, config.name, own)
+    if (!decides || isGuest) return [{ folder: first }]
+    const named = Object.entries(config.folders ?? {}).map(([name, folder]) => ({ name, folder }))
+    const isFirst = ({ folder }: Place) => folder === first
+    return [named.find(isFirst) ?? { folder: first }, ...named.filter(one => !isFirst(one))]
+  }
+
+  /** Whether a user is the person who decides what the agent may do in a session. */
+  async decides(session: string, user: string): Promise<boolean> {
+    return (await this.findOperator(session))?.user_id === user
   }
 
   /** Returns the name of a user, or else the id. Also the id while the store fails. */

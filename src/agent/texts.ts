@@ -22,11 +22,26 @@ const english = {
     waiting > 0 ? `Stopped. What waited behind it (${waiting}) is not done either.` : 'Stopped.',
   nothingToStop: 'Nothing is running.',
   begun: 'A new conversation begins with your next message.',
+  steer: {
+    notYours: 'Only the person who decides for this agent may change that.',
+    none: 'This agent offers no such choice here.',
+    noSessions: 'There is no earlier conversation.',
+    noSuch: (word: string) => `None of the choices is called that. /${word} lists them.`,
+    item: (nth: number, name: string, isCurrent: boolean, more: string) =>
+      `${nth}. ${name}${isCurrent ? ' (current)' : ''}${more && ` – ${more}`}`,
+    age: (minutes: number) => ageOf(minutes, ' min', ' h', ' d'),
+    left: (count: number) => `${count} more: send a part of the name.`,
+    howTo: (command: string) => `Send ${command} and a number or a name.`,
+    chosen: (name: string) => `From your next message on: ${name}`,
+    asksNot: 'Careful: as far as the agent tells, it does not ask in this mode before it acts.',
+    lost: 'The agent cannot go on with that conversation here.',
+    commands: 'Commands of the agent:',
+  },
   noMore: 'Nothing more is waiting.',
   idle: 'Waiting for your message.',
   working: (minutes: number, waiting: number) =>
     `Working for ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
-  help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs.',
+  help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs. /sessions lists earlier conversations, /resume goes on with one. /model, /mode and /cd show and change model, mode and folder.',
   ready: (minutes: number) =>
     `The answer comes in about ${minutes} min: only so many messages may be sent at a time.`,
   waitsFor: (minutes: number, waiting: number) =>
@@ -89,10 +104,25 @@ const chinese: typeof english = {
   stopped: waiting => (waiting > 0 ? `已停止，排在后面的 ${waiting} 条也不再处理。` : '已停止。'),
   nothingToStop: '当前没有正在进行的任务。',
   begun: '从你的下一条消息开始新的对话。',
+  steer: {
+    notYours: '只有管理这个智能体的人可以更改。',
+    none: '这个智能体在此不提供这种选择。',
+    noSessions: '没有之前的对话。',
+    noSuch: word => `没有这个选项，/${word} 可查看列表。`,
+    item: (nth, name, isCurrent, more) =>
+      `${nth}. ${name}${isCurrent ? '（当前）' : ''}${more && `，${more}`}`,
+    age: minutes => ageOf(minutes, ' 分钟前', ' 小时前', ' 天前'),
+    left: count => `还有 ${count} 个，请发送名称的一部分。`,
+    howTo: command => `回复 ${command} 加编号或名称。`,
+    chosen: name => `从下一条消息起：${name}`,
+    asksNot: '注意：据智能体说明，在此模式下它执行前不会询问。',
+    lost: '智能体在此无法继续那个对话。',
+    commands: '智能体自己的指令：',
+  },
   noMore: '没有更多内容了。',
   idle: '等待你的消息。',
   working: (minutes, waiting) => `已处理 ${minutes} 分钟${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
-  help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度。',
+  help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度；历史对话（/sessions）列出之前的对话，继续对话（/resume）继续其中一个；切换模型（/model）、切换模式（/mode）、切换目录（/cd）查看并更改。',
   ready: minutes => `回答大约 ${minutes} 分钟后发送：一段时间内可发的消息条数有限。`,
   waitsFor: (minutes, waiting) =>
     `回答大约 ${minutes} 分钟后发送${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
@@ -135,6 +165,11 @@ const chinese: typeof english = {
 }
 
 export type Texts = typeof english
+
+function ageOf(minutes: number, ...[min, hours, days]: readonly [string, string, string]): string {
+  if (minutes < 60) return `${Math.max(0, minutes)}${min}`
+  return minutes < 48 * 60 ? `${Math.round(minutes / 60)}${hours}` : `${Math.round(minutes / 1440)}${days}`
+}
 
 /** Returns the texts for a person. @param wrote what that wrote, the newest first */
 export const textsFor = (...wrote: string[]): Texts => (isChineseFor(wrote) ? chinese : english)

@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import {
   type AgentWork,
+  type ConversationKey,
   type ConversationState,
   isSvcError,
   type Message,
@@ -20,7 +21,7 @@ import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { toAnswer } from './answer.ts'
 import { writeInlinePictures } from './answer-files.ts'
-import type { Backend, TurnContext, TurnResult } from './backend.ts'
+import type { Backend, SessionContext, TurnContext, TurnResult } from './backend.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
 import { type AnswerDelivery, keyOf } from './delivery.ts'
@@ -28,7 +29,8 @@ import { formatFailure } from './failure-text.ts'
 import { type TurnNotices, tellMeanwhile } from './notices.ts'
 import { buildPrompt, readMessages } from './prompt.ts'
 import type { Taken } from './questions.ts'
-import type { Talkers } from './talkers.ts'
+import { noteSession, toTitle } from './sessions.ts'
+import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
 /** The typing sign disappears after some seconds. It is renewed this often. */
@@ -48,12 +50,13 @@ export interface TurnPorts {
   readonly config: AgentConfig
   readonly people: Pick<
     Talkers,
+    | 'decides'
     | 'findAgents'
-    | 'findFolder'
     | 'findGuest'
     | 'findMark'
     | 'findOperator'
     | 'getSender'
+    | 'listFolders'
     | 'mayTalk'
     | 'nameOf'
   >
@@ -107,13 +110,19 @@ export interface TurnPlace {
   readonly isLast: boolean
 }
 
-export class TurnRunner extends RoomPart<TurnPorts> {
+export interface RunnerPorts extends TurnPorts {
+  readonly key: ConversationKey
+  /** Changes what is kept about the conversation. isChoice: a person chose that, so it has a line in the audit log. */
+  change(change: (state: ConversationState) => ConversationState, isChoice?: boolean): Promise<void>
+}
+
+export class TurnRunner extends RoomPart<RunnerPorts> {
   /**
    * Brings a turn to its end, whatever state it was left in.
    *
    * @throws SvcError `store_unavailable`, `shutting_down`; ClaimLost
    */
-  async run(turn: StoredTurn, state: ConversationState, place: TurnPlace): Promise<void> {
+  async run(turn: StoredTurn, place: TurnPlace): Promise<void> {
     const { config, delivery, people } = this.ports
     const { isLast, stop } = place
     if (turn.status === 'answering') return delivery.deliver(turn, () => isByUser(stop))
@@ -124,7 +133,7 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     if (turn.status === 'running' && !config.resumeTurns)
       return this.#endAs(turn, 'interrupted', 'its process ended', texts => texts.interrupted)
     if (await this.#isDayOver(turn)) return this.#endByDay(turn, isLast)
-    const answer = await this.#answer(turn, state, place)
+    const answer = await this.#answer(turn, place)
     if (!answer) return
     await delivery.deliver({ ...turn, status: 'running', answer }, () => isByUser(stop))
   }
@@ -165,11 +174,7 @@ export class TurnRunner extends RoomPart<TurnPorts> {
   }
 
   /** Runs the agent, and stores what it answers. @returns undefined if there is no answer and the turn has ended */
-  async #answer(
-    turn: StoredTurn,
-    state: ConversationState,
-    { notices, stop }: TurnPlace,
-  ): Promise<StoredAnswer | undefined> {
+  async #answer(turn: StoredTurn, { notices, stop }: TurnPlace): Promise<StoredAnswer | undefined> {
     const { clock, config, delivery, guestPermits, log, over, people, permits, work } = this.ports
     using either = linkSignals(stop.signal, over)
     const { signal } = either
@@ -179,14 +184,16 @@ export class TurnRunner extends RoomPart<TurnPorts> {
       using _share = isGuest ? await guestPermits.take(signal) : undefined
       using _permit = await permits.take(signal)
       await changeTurn(work, turn.id, { status: 'running', started_at: clock.now() })
-      const folder = await this.#openFolder(turn, state)
+      const { state } = (await work.claim(this.ports.key)) ?? {}
+      if (!state) throw new ClaimLost('another process works on the conversation')
+      const place = await findPlace(this.ports, turn, state)
+      const { folder } = place
+      if (state.folder !== folder)
+        await this.ports.change(now => (now.place === state.place ? { ...now, folder } : now))
       const result = await this.#watched(turn, stop, () =>
-        this.#runBackend(turn, state, { folder, notices, signal }),
+        this.#runBackend(turn, { ...place, signal }, notices),
       )
       signal.throwIfAborted()
-      const { agentSession: agent_session } = result
-      if (!turn.isFresh && agent_session)
-        await work.saveState(keyOfConversation(turn), { folder, agent_session })
       const { early, files = [] } = result
       const { text, ...inline } = await writeInlinePictures(result.text, folder)
       const leftOut = inline.leftOut + (result.leftOut ?? 0)
@@ -244,17 +251,11 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     }
   }
 
-  async #runBackend(
-    turn: StoredTurn,
-    state: ConversationState,
-    { folder, notices, signal }: { folder: string; notices: TurnNotices; signal: AbortSignal },
-  ): Promise<TurnResult> {
-    const { ask, backend, config, dataFolder, log, people, svc, work } = this.ports
-    const { isolate, transcribe } = config
-    const guest = await people.findGuest(turn.session)
-    const isolatedFrom = isolate || (guest && !guest.trusted) ? dataFolder : undefined
-    const operator = await people.findOperator(turn.session)
-    const isOwn = operator?.user_id === turn.user_id
+  async #runBackend(turn: StoredTurn, place: SessionContext, notices: TurnNotices): Promise<TurnResult> {
+    const { ask, backend, clock, config, log, people, svc } = this.ports
+    const { transcribe } = config
+    const { folder, isolatedFrom, signal } = place
+    const isOwn = await people.decides(turn.session, turn.user_id)
     const { download } = await people.getSender()
     const ports = { svc, name: config.name, download, folder, isolatedFrom, transcribe, signal, log }
     const prompt =
@@ -264,28 +265,34 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     signal.throwIfAborted()
     if (!prompt.text && prompt.files.length === 0)
       throw new SvcError('no_media', 'the messages contain nothing that an agent can read')
+    let session = place.agentSession
+    const title = toTitle(prompt.text)
+    const keepSession = async (agent_session: string) => {
+      // After /new, the old session must not come back.
+      if (turn.isFresh || signal.aborted) return
+      const before = session
+      session = agent_session
+      const note = (now: ConversationState) =>
+        noteSession(now, { agent_session, folder, title }, before, clock.now())
+      await this.ports.change(note)
+    }
     const running = backend.run(prompt, {
-      folder,
-      isolatedFrom,
-      agentSession: turn.isFresh ? undefined : state.agent_session,
-      signal,
+      ...place,
+      agentSession: turn.isFresh ? undefined : session,
       ask: request => {
         const answer = ask(turn, request, signal)
         return isOwn ? notices.whileAsking(answer) : answer
       },
-      keepSession: agent_session => {
-        // After /new, the old session must not come back.
-        if (turn.isFresh || signal.aborted) return
-        work
-          .saveState(keyOfConversation(turn), { folder, agent_session })
-          .catch(error => log.warn("agent's session not kept", { turn: turn.id, error }))
-      },
+      keepSession: id =>
+        void keepSession(id).catch(error => log.warn("agent's session not kept", { turn: turn.id, error })),
     })
     const isAborted = Promise.withResolvers<never>()
     const abort = () => isAborted.reject(signal.reason)
     signal.addEventListener('abort', abort, { once: true })
     try {
-      return await Promise.race([running, isAborted.promise])
+      const result = await Promise.race([running, isAborted.promise])
+      if (result.agentSession) await keepSession(result.agentSession)
+      return result
     } finally {
       signal.removeEventListener('abort', abort)
       // The next turn must not begin beside it.
@@ -356,15 +363,22 @@ export class TurnRunner extends RoomPart<TurnPorts> {
     if (text) await delivery.tell(turn, text, `${keyOf(turn)}:${status}`)
     await changeTurn(work, turn.id, { status, error, ended_at: clock.now() })
   }
+}
 
-  /** Returns the folder in which the agent works; makes it if needed. */
-  async #openFolder(turn: StoredTurn, state: ConversationState): Promise<string> {
-    const { folders, people, work } = this.ports
-    const folder = await people.findFolder(turn, folders)
-    await mkdir(folder, { recursive: true, mode: 0o700 })
-    if (state.folder !== folder) await work.saveState(keyOfConversation(turn), { ...state, folder })
-    return folder
-  }
+/** Returns where and how the agent works for a user; makes the folder if needed. */
+export async function findPlace(
+  { config, dataFolder, folders, people }: TurnPorts,
+  chat: Chat,
+  { agent_session: agentSession, mode, model, place }: ConversationState,
+): Promise<Omit<SessionContext, 'signal'>> {
+  const places = await people.listFolders(chat, folders)
+  const { folder } = places.find(({ name }) => name === place) ?? places[0]!
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  const guest = await people.findGuest(chat.session)
+  const isolatedFrom = config.isolate || (guest && !guest.trusted) ? dataFolder : undefined
+  // Another person may decide since.
+  const chosen = (await people.decides(chat.session, chat.user_id)) && { mode, model }
+  return { folder, isolatedFrom, agentSession, ...chosen }
 }
 
 /** Returns an answer whose first text begins with a name. */
@@ -372,8 +386,6 @@ function markAnswer({ parts }: StoredAnswer, name: string | undefined): StoredAn
   const first = name === undefined ? undefined : parts.find(part => 'text' in part)
   return { parts: parts.map(part => (part === first ? { text: `[${name}]\n${first.text}` } : part)) }
 }
-
-const keyOfConversation = ({ agent, session, user_id: user }: StoredTurn) => ({ agent, session, user })
 
 const isByUser = ({ signal }: AbortController) =>
   signal.reason instanceof TurnStopped && signal.reason.by === 'user'

@@ -149,6 +149,7 @@ async function readAgents(command: Command): Promise<AgentConfig[]> {
   const allow = Array.isArray(flags.allow) && flags.allow.includes('everyone') ? 'everyone' : flags.allow
   const settings: AgentSettings = {
     ...Object.fromEntries(words.map(key => [toSetting(key), flags[key]])),
+    ...readFolders(flags.folder as string[] | undefined),
     ...Object.fromEntries(numbers.map(key => [toSetting(key), toNumber(flags[key])])),
     ...Object.fromEntries(switches.map(key => [toSetting(key), flags[key]])),
     allow,
@@ -159,6 +160,16 @@ async function readAgents(command: Command): Promise<AgentConfig[]> {
   }
   const nameOf = (key: string) => (['command', 'acp'].includes(key) ? '<command>' : toFlag(key))
   return [toAgentConfig(settings, { nameOf, folder: process.cwd() })]
+}
+
+/** Reads folders: one, or several with names. @throws SvcError `invalid_arguments` */
+function readFolders(given: readonly string[] = []): AgentSettings {
+  const [first] = given
+  const named = given.map(one => /^(\p{L}[\p{L}\p{N}_-]{0,49})=(.+)$/su.exec(one) ?? [])
+  if (first === undefined || (given.length === 1 && named[0]?.length === 0)) return { folder: first }
+  const folders = Object.fromEntries(named.map(([, name = '', folder]) => [name, folder]))
+  if (Object.keys(folders).length === given.length && !('' in folders)) return { folder: undefined, folders }
+  throw badArgument('--folder', 'expected another name for each of several folders, such as work=~/work')
 }
 
 const toSetting = (key: string) => key.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)

@@ -16,7 +16,13 @@ import { formatPrincipal, owner } from '../model/principal.ts'
 import type { TakenAsAnswer } from '../model/question.ts'
 import { between, bounded, closed, optional } from '../model/shapes.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { AgentStore, StoredConversation, StoredQuestion, StoredTurn } from '../storage/agents.ts'
+import type {
+  AgentStore,
+  ConversationKey,
+  StoredConversation,
+  StoredQuestion,
+  StoredTurn,
+} from '../storage/agents.ts'
 import { defineOperation } from './operation.ts'
 import { hasRight } from './rights.ts'
 import { RowId } from './schema.ts'
@@ -96,9 +102,10 @@ export const listAgentConversations = defineOperation({
     short: { limit: 'n' },
     examples: [['svc agent conversations', 'Who talks with an agent, and what it does now']],
   },
-  async run(gateway, { limit = 100, ...filter }) {
+  async run(gateway, { limit = 100, ...filter }, { by }) {
     const found = await gateway.agents.listConversations({ ...(await resolve(gateway, filter)), limit })
-    return found.map(toConversation)
+    const seesTitle = hasRight(by, 'history')
+    return found.map(({ title, ...one }) => toConversation({ ...one, ...(seesTitle && { title }) }))
   },
 })
 
@@ -314,6 +321,8 @@ export interface AgentWork
   followSession(name: string): () => Promise<{ session: string }>
   /** Same as `Asks.takes`. */
   takesAsAnswer(message: Message): Promise<TakenAsAnswer>
+  /** Same as `saveState`, for a choice of a person: with a line in the audit log. */
+  steer: AgentStore['saveState']
 }
 
 export const workAsAgent = defineOperation({
@@ -328,21 +337,27 @@ export const workAsAgent = defineOperation({
     ...agents,
     begin: agent => inbox.begin(consumerOf(agent), { atEnd: true }),
     async chooseAgent(person, choice) {
-      const { session, user } = person
       const isNew = await agents.chooseAgent(person, choice)
-      if (isNew)
-        await audit.add({
-          at: clock.now(),
-          principal: formatPrincipal({ kind: 'agent', id: commonAgent }),
-          operation: 'choose_agent',
-          subject: `${choice.agent} ${user} ${session}`,
-          outcome: 'done',
-        })
+      if (isNew) await audit.add(lineOf('choose_agent', { ...person, agent: choice.agent }, clock.now()))
       return isNew
+    },
+    async steer(key, state) {
+      const isSaved = await agents.saveState(key, state)
+      if (isSaved) await audit.add(lineOf('steer_agent', key, clock.now()))
+      return isSaved
     },
     followSession: name => events.followSession(name),
     takesAsAnswer: message => asks.takes(message),
   }),
+})
+
+/** Returns the line of the audit log about what a user chose in the chat. */
+const lineOf = (operation: string, { agent, session, user }: ConversationKey, at: number) => ({
+  at,
+  principal: formatPrincipal({ kind: 'agent', id: commonAgent }),
+  operation,
+  subject: `${agent} ${user} ${session}`,
+  outcome: 'done',
 })
 
 /** Resolves the names in a filter to ids. */

@@ -100,14 +100,37 @@ export interface AgentChoice {
   readonly agent: string
 }
 
+/** What a person chose for a conversation, by the ids and names that the agent and its owner gave. */
+export interface ConversationChoices {
+  model?: string
+  mode?: string
+  /** Name of the folder in which the agent works, one of those that the owner named. */
+  place?: string
+}
+
+/** A session of the agent that a conversation may go on with. */
+export interface KeptSession {
+  agent_session: string
+  title?: string
+  folder: string
+  /** When it was last used (Unix ms). */
+  at: number
+}
+
 /** What an agent keeps about a conversation. */
-export interface ConversationState {
+export interface ConversationState extends ConversationChoices {
   /** The agent's own id of its session; absent: the next turn begins a new one. */
   agent_session?: string
   folder?: string
+  /** Title of the current session, also of one that has not begun. */
+  title?: string
+  /** Its newest sessions, the newest first, the current one among them. */
+  sessions?: readonly KeptSession[]
+  /** The list of sessions that the person saw last: a number means one of these. */
+  shown?: readonly KeptSession[]
 }
 
-export interface StoredConversation extends ConversationKey, ConversationState {
+export interface StoredConversation extends ConversationKey, Omit<ConversationState, 'sessions' | 'shown'> {
   /** Number of turns. */
   turns: number
   last_turn_at?: number

@@ -74,11 +74,17 @@ test('an isolated agent does not get a folder around that of another conversatio
   mkdirSync(inside.folder)
   expect(await codeOf(make(around, inside))).toBe('invalid_arguments')
   expect(await codeOf(make({ ...around, users: { mum: inside } }))).toBe('invalid_arguments')
+  const folders = { all: top, mum: inside.folder }
+  expect(await codeOf(make({ ...around, folders }))).toBe('invalid_arguments')
+  expect(
+    await codeOf(make({ isolate: true, folders: { all: top } }, { folders: { mum: inside.folder } })),
+  ).toBe('invalid_arguments')
   symlinkSync(top, join(top, 'link'))
   expect(await codeOf(make({ ...around, folder: join(top, 'link') }, inside))).toBe('invalid_arguments')
   expect(await make({ folder: top }, inside)).toBeDefined()
   // svc does not make a folder that may be misspelt.
-  for (const wrong of [{ folder: join(top, 'no') }, { users: { mum: { folder: join(top, 'no') } } }])
+  const named = { folders: { no: join(top, 'no') } }
+  for (const wrong of [{ folder: join(top, 'no') }, named, { users: { mum: { folder: join(top, 'no') } } }])
     expect(await failure(make(wrong))).toMatchObject({ hint: expect.stringContaining(`mkdir -p ${top}/no`) })
 })
 

@@ -75,6 +75,11 @@ test('what is wrong in a file is named by its place', async () => {
     [{ command, users: { Mum: '/x' } }, 'agents[0].users'],
     [{ command, users: { Mum: { dir: '/x' } } }, 'agents[0].users'],
     [{ command, users: {} }, 'agents[0].users'],
+    [{ command, folders: {} }, 'agents[0].folders'],
+    [{ command, folders: { '2': '~/x' } }, 'agents[0].folders'],
+    [{ command, folders: { 'a/b': '~/x' } }, 'agents[0].folders'],
+    [{ command, folders: { a: '' } }, 'agents[0].folders'],
+    [{ command, folders: { a: '~/x' }, folder: '~/y' }, 'agents[0].folder'],
     [{ command, users: { Mum: {} }, allow: ['Bob'] }, 'agents[0].users'],
     [{ command, acp: command }, 'agents[0].command'],
     [{}, 'agents[0].command'],
@@ -102,6 +107,12 @@ test('what is wrong in a file is named by its place', async () => {
   const bad = await failure(parseAgentFile('{\n  "agents" [\n', path))
   expect(bad.message).toContain(path)
   expect(bad.message).toContain('line 2')
+})
+
+test('an agent with several folders begins in the first', async () => {
+  const [one] = await agentsOf({ command: ['x'], folders: { work: '~/work', 博客: 'blog' } })
+  const folders = { work: join(findHomeFolder(), 'work'), 博客: '/etc/svc/blog' }
+  expect(one).toMatchObject({ folders, folder: folders.work })
 })
 
 test('an absent setting has its default, and options are named as they were typed', async () => {

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { viewFor } from '../../src/gateway/scoped.ts'
 import { createDirectCall } from '../../src/model/call.ts'
 import { owner } from '../../src/model/principal.ts'
-import { listAgentTurns } from '../../src/operations/agents.ts'
+import { listAgentConversations, listAgentTurns, workAsAgent } from '../../src/operations/agents.ts'
 import { withGateway } from '../support/gateway.ts'
 
 const dayMs = 24 * 60 * 60_000
@@ -57,4 +57,26 @@ test('what was asked and answered is shown to callers with the right history alo
       prompt: [{ kind: 'TEXT', text: 'how much is it?' }],
     },
   ])
+})
+
+test('what people chose is shown, its title to callers with the right history alone, and audited', async () => {
+  await using t = await withGateway()
+  const { agents, keys } = t.gateway
+  const key = { agent: 'home', session: 'default', user: t.bots.get('default')!.user_id! }
+  await agents.addTurn({ ...key, source: 'inject', messages: [], prompt: 'go' })
+  await agents.claim(key)
+  const work = await workAsAgent.run(t.gateway, {}, createDirectCall({ by: owner }))
+  const chosen = { model: 'large', mode: 'free', place: 'work' }
+  expect(await work.steer(key, { ...chosen, title: 'Taxes', shown: [] })).toBe(true)
+  const list = async (can: string[]) => {
+    const by = (await keys.authenticate((await keys.add({ name: can.join(), can }, owner)).key))!
+    return listAgentConversations.run(viewFor(t.gateway, by), {}, createDirectCall({ by }))
+  }
+  const [one] = await list(['agents'])
+  expect(one).toMatchObject(chosen)
+  expect(one).not.toHaveProperty('title')
+  expect(one).not.toHaveProperty('shown')
+  expect(await list(['agents', 'history'])).toMatchObject([{ ...chosen, title: 'Taxes' }])
+  const [line] = await t.gateway.audit.list({ operations: ['steer_agent'], limit: 5 })
+  expect(line).toMatchObject({ outcome: 'done', subject: `home ${key.user} default` })
 })

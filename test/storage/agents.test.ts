@@ -263,7 +263,17 @@ onEach((it, open) => {
       expect(await other.store.agents.listWork('home')).toEqual([])
       expect(await agents.listWork('home')).toEqual([key()])
       expect(await agents.listWork('work')).toEqual([])
-      const state = { agent_session: 'abc', folder: '/tmp/x' }
+      const session = { agent_session: 'abc', folder: '/tmp/x', title: 'A "title" 标题', at: 5 }
+      const state = {
+        agent_session: 'abc',
+        folder: '/tmp/x',
+        model: 'large',
+        mode: 'free',
+        place: 'work',
+        title: session.title,
+        sessions: [session],
+        shown: [session],
+      }
       expect(await agents.saveState(key(), state)).toBe(true)
       await agents.changeTurn(turns[0]!.id, { status: 'answered', ended_at: 1 })
       await agents.release(key())
@@ -494,7 +504,15 @@ onEach((it, open) => {
       for (const { id } of [first, last])
         await agents.changeTurn(id, { status: 'failed', error: `e${id}`, ended_at: 1 })
       expect((await list())[0]).toEqual(['u', undefined, false])
-      await agents.saveState(key(), { agent_session: 'a', folder: '/f' })
+      const chosen = { model: 'large', mode: 'free', place: 'work', title: 'Garden' }
+      const sessions = [{ agent_session: 'a', folder: '/f', at: 1 }]
+      await agents.saveState(key(), {
+        ...chosen,
+        agent_session: 'a',
+        folder: '/f',
+        sessions,
+        shown: sessions,
+      })
       await names.set('s', 'u', 'Anna')
       const [one] = await agents.listConversations({ limit: 1, user: 'u' })
       expect(one).toEqual({
@@ -506,6 +524,7 @@ onEach((it, open) => {
           turns: 2,
           isAsking: false,
           isChosen: false,
+          ...chosen,
         },
         ...{ last_turn_at: t.clock.at, last_error: `e${last.id}` },
       })

@@ -169,7 +169,7 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
   })
   await store.agents.chooseAgent({ session: 's', user: gone }, { message: row!, agent: words })
   await store.agents.claim(key)
-  await store.agents.saveState(key, { agent_session: words, folder: words })
+  await store.agents.saveState(key, { agent_session: words, folder: words, title: words })
   await store.agents.changeTurn(turn.id, { answer: { parts: [{ text: words }] }, error: words })
   const options = [{ id: 'yes', name: words, kind: 'allow_once' as const }]
   await store.agents.ask({ turn: turn.id, text: words, code: 'K7QX', expires_at: clock.at * 2, options })

@@ -3,8 +3,8 @@
  * say what it is.
  *
  *   bun test/support/acp-agent.ts [--resume] [--load] [--replay before|around|slow|endless|prompt] [--echo no|whole|pieces]
- *     [--ids] [--pictures] [--junk] [--login] [--modes modes|config] [--version N] [--fail initialize|exit|line]
- *     [--store FILE]
+ *     [--ids] [--pictures] [--junk] [--login] [--modes modes|config] [--models models|config] [--list FILE]
+ *     [--commands before|after] [--version N] [--fail initialize|exit|line] [--store FILE]
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { Readable, Writable } from 'node:stream'
@@ -34,6 +34,12 @@ const { values: options } = parseArgs({
     fail: { type: 'string' },
     /** It asks only in the mode "manual", offered this way. Each session begins in the mode "auto". */
     modes: { type: 'string' },
+    /** Models that it offers this way. The model "large" changes the mode to "auto". */
+    models: { type: 'string' },
+    /** File with what it answers to `session/list`. */
+    list: { type: 'string' },
+    /** When it tells its commands: before it answers with the session, or after. */
+    commands: { type: 'string' },
     /** File with the prompts of each session, for the next process. */
     store: { type: 'string' },
   },
@@ -68,20 +74,47 @@ const modes = [
   { id: 'auto', name: 'Auto', description: 'Handles permission by itself' },
   { id: 'manual', name: 'Careful', description: 'Asks before it changes anything' },
 ]
+let model = 'small'
+const models = [
+  { modelId: 'small', name: 'Small one', description: '' },
+  { modelId: 'large', name: 'Large one', description: 'Knows more' },
+]
+const select = (id: string, category: string, currentValue: string, all: Record<string, string>[]) => {
+  const values = all.map(({ id, modelId, ...more }) => ({
+    ...more,
+    name: more.name ?? '',
+    value: id ?? modelId ?? '',
+  }))
+  return { id, name: id, category, type: 'select' as const, currentValue, options: values }
+}
+const configOptions = () => [
+  ...(options.modes === 'config' ? [select('how', 'mode', mode, modes)] : []),
+  ...(options.models === 'config' ? [select('who', 'model', model, models)] : []),
+]
 /** What it offers for a session. */
 const offered = () => {
   mode = 'auto'
-  if (options.modes === 'modes') return { modes: { currentModeId: mode, availableModes: modes } }
-  const values = modes.map(({ id: value, ...more }) => ({ value, ...more }))
-  const option = {
-    id: 'how',
-    name: 'How',
-    category: 'mode',
-    type: 'select' as const,
-    currentValue: mode,
-    options: values,
+  model = 'small'
+  const all = configOptions()
+  return {
+    ...(options.modes === 'modes' && { modes: { currentModeId: mode, availableModes: modes } }),
+    ...(options.models === 'models' && { models: { currentModelId: model, availableModels: models } }),
+    ...(all.length > 0 && { configOptions: all }),
   }
-  return options.modes === 'config' ? { configOptions: [option] } : {}
+}
+const choose = (id: string) => {
+  if (id === 'large') mode = 'auto'
+  model = id
+}
+const tellCommands = async (client: AgentContext, sessionId: string) => {
+  const availableCommands = Array.from({ length: 12 }, (_, nth) => ({
+    name: `word${nth}`,
+    description: 'Does\nmuch. '.repeat(20),
+  }))
+  const update = { sessionUpdate: 'available_commands_update' as const, availableCommands }
+  if (options.commands === 'before') await client.notify('session/update', { sessionId, update })
+  if (options.commands === 'after')
+    setTimeout(() => void client.notify('session/update', { sessionId, update }))
 }
 
 agent({ name: 'scripted' })
@@ -92,14 +125,18 @@ agent({ name: 'scripted' })
       agentCapabilities: {
         loadSession: options.load === true,
         promptCapabilities: { image: options.pictures === true },
-        sessionCapabilities: options.resume ? { resume: {} } : {},
+        sessionCapabilities: {
+          ...(options.resume && { resume: {} }),
+          ...(options.list && { list: {} }),
+        },
       },
     }
   })
-  .onRequest('session/new', () => {
+  .onRequest('session/new', async ({ client }) => {
     if (options.login) throw RequestError.authRequired()
     const sessionId = `session-${crypto.randomUUID()}`
     sessions[sessionId] = []
+    await tellCommands(client, sessionId)
     return { sessionId, ...offered() }
   })
   .onRequest('session/set_mode', ({ params }) => {
@@ -108,10 +145,17 @@ agent({ name: 'scripted' })
     return {}
   })
   .onRequest('session/set_config_option', ({ params: { configId, value } }) => {
-    if (configId !== 'how') throw RequestError.invalidParams()
-    mode = String(value)
-    return { configOptions: [] }
+    if (configId === 'how') mode = String(value)
+    else if (configId === 'who') choose(String(value))
+    else throw RequestError.invalidParams()
+    return { configOptions: options.models === 'config' ? configOptions() : [] }
   })
+  .onRequest('session/set_model', toFields, ({ params }) => {
+    if (options.models !== 'models') throw RequestError.methodNotFound('session/set_model')
+    choose(String(params.modelId))
+    return {}
+  })
+  .onRequest('session/list', () => JSON.parse(readFileSync(options.list ?? '', 'utf8')))
   .onRequest('session/resume', ({ params: { sessionId } }) => {
     if (!sessions[sessionId]) throw RequestError.sessionNotFound(sessionId)
     return offered()
@@ -197,7 +241,12 @@ agent({ name: 'scripted' })
     else if (verb === 'prompts') await say(client, sessionId, JSON.stringify(sessions[sessionId]))
     else if (verb === 'many') for (let nth = 0; nth < 1000; nth++) await say(client, sessionId, `${nth},`)
     else if (verb === 'mode') await say(client, sessionId, mode)
-    else if (verb === 'pid') await say(client, sessionId, String(process.pid))
+    else if (verb === 'model') await say(client, sessionId, `${model} ${mode}`)
+    else if (verb === 'become') {
+      mode = argument
+      const update = { sessionUpdate: 'current_mode_update' as const, currentModeId: mode }
+      await client.notify('session/update', { sessionId, update })
+    } else if (verb === 'pid') await say(client, sessionId, String(process.pid))
     else await say(client, sessionId, argument)
     return { stopReason: 'end_turn' }
   })
@@ -207,6 +256,10 @@ agent({ name: 'scripted' })
       Readable.toWeb(process.stdin) as unknown as ReadableStream<Uint8Array>,
     ),
   )
+
+function toFields(params: unknown): Record<string, unknown> {
+  return Object(params)
+}
 
 /** Repeats earlier turns, with all that they may hold. */
 async function replay(client: AgentContext, sessionId: string, prompts: string[]): Promise<void> {

@@ -1,15 +1,24 @@
 /** An agent program that speaks version 1 of the Agent Client Protocol, with one session. */
-import type { AgentCapabilities, ClientConnection } from '@agentclientprotocol/sdk'
+import type { AgentCapabilities, ClientConnection, SessionInfo } from '@agentclientprotocol/sdk'
 import type { Environment } from '../../config.ts'
-import { isSvcError } from '../../index.ts'
+import { isSvcError, type KeptSession } from '../../index.ts'
 import { type Clock, endsWithin } from '../../platform/clock.ts'
+import { realPathOf } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
 import { linkSignals } from '../../platform/signals.ts'
-import { earlyEndOf, type Prompt, type TurnContext, type TurnResult } from '../backend.ts'
+import {
+  type AgentOffers,
+  type Choice,
+  earlyEndOf,
+  type Prompt,
+  type SessionContext,
+  type TurnContext,
+  type TurnResult,
+} from '../backend.ts'
 import type { WantedMode } from '../config.ts'
 import { type AgentProgram, agentError, startProgram } from '../process.ts'
 import { toOneLine } from '../question-text.ts'
-import { chooseMode, describeMode, readModes } from './acp-modes.ts'
+import { chooseMode, describeMode, isAsking, type OfferedChoices, readOffer, toChoice } from './acp-modes.ts'
 import { type OutputBudget, openMessages } from './acp-stream.ts'
 import { AcpTurn, toBlocks } from './acp-turn.ts'
 
@@ -19,6 +28,8 @@ const loginNeeded = -32_000
 const noSuchMethod = -32_601
 /** A program that closed its output ends within this time, with everything that it started. */
 const endedMs = 3000
+/** How OpenCode calls a session in which nobody has said anything, such as those of a look at what it offers. */
+const untouched = /^New session - \d/
 /** How often to wait at most, `quietMs` each time, until an agent has replayed a loaded session. */
 const maxQuietWaits = 20
 
@@ -61,6 +72,15 @@ export class AcpAgent {
   /** Whether the agent loaded the session and may replay what was said in it. Until the end of the next turn. */
   #isLoaded = false
   #turn: AcpTurn | undefined
+  readonly #offers: Record<'mode' | 'model', OfferedChoices> = {
+    mode: { choices: [], current: undefined },
+    model: { choices: [], current: undefined },
+  }
+  /** What was last set as people chose it. */
+  #chosen: Pick<SessionContext, 'mode' | 'model'> | undefined
+  #commands: readonly Choice[] = []
+  /** Resolves when it has told its commands. */
+  readonly #told = Promise.withResolvers<void>()
   /** The turn, until it has ended; a stopped turn takes a while. */
   #working: Promise<unknown> | undefined
 
@@ -79,6 +99,8 @@ export class AcpAgent {
         return turn?.ask(params, signal) ?? { outcome: { outcome: 'cancelled' } }
       })
       .onNotification('session/update', toUpdate, ({ params }) => {
+        // Some agents tell their commands before the session.
+        this.#note(params.update)
         if (params.sessionId === this.#session) this.#turn?.take(params.update)
       })
       .connect(openMessages(program, this.#budget))
@@ -118,25 +140,86 @@ export class AcpAgent {
    * @returns whether the known session goes on, and a note for people about its mode
    * @throws SvcError; the reason of the signal
    */
-  async openSession(
-    known: string | undefined,
-    cwd: string,
-    signal: AbortSignal,
-  ): Promise<{ isSame: boolean; mode: string }> {
+  async openSession(context: SessionContext): Promise<{ isSame: boolean; mode: string }> {
+    const { agentSession: known, folder: cwd, signal } = context
     try {
       await this.#initialize(signal)
       const continued = known === undefined ? undefined : await this.#continue(known, cwd, signal)
       if (continued) {
-        const mode = await this.#setMode(continued, signal)
+        this.#takeOffers(continued)
+        const mode = await this.choose(context)
         if (this.#isLoaded) await this.#untilQuiet(signal)
         return { isSame: true, mode }
       }
       const request = this.#connection.agent.request('session/new', { cwd, mcpServers: [] })
       const begun = await this.#within(request, 'session/new', signal)
       this.#session = begun.sessionId
-      const mode = await this.#setMode(begun, signal)
+      this.#takeOffers(begun)
+      const mode = await this.choose(context)
       this.#options.log.info('an agent begins a session', { agent_session: begun.sessionId, mode })
       return { isSame: false, mode }
+    } catch (error) {
+      throw await this.#explain(error, signal)
+    }
+  }
+
+  /**
+   * Sets the model and then the mode, if a person chose others since: a model may change the mode, and in some modes an agent
+   * asks nothing. What was chosen and the agent no longer offers is left out.
+   *
+   * @returns a note for people about the mode
+   * @throws as `openSession`
+   */
+  async choose({ mode, model, signal }: SessionContext): Promise<string> {
+    const offers = this.#offers
+    const has = ({ choices }: OfferedChoices, id?: string) => choices.some(one => one.id === id)
+    const wanted = has(offers.mode, mode) ? { name: mode! } : (this.#options.mode ?? 'ask')
+    const before = this.#chosen
+    try {
+      if (!before || before.mode !== mode || before.model !== model) {
+        if (has(offers.model, model) && model !== offers.model.current)
+          await this.#set('model', model!, signal)
+        const other = chooseMode(offers.mode, wanted)
+        if (other) await this.#set('mode', other.id, signal)
+        this.#chosen = { mode, model }
+      }
+      return describeMode(offers.mode, wanted)
+    } catch (error) {
+      throw await this.#explain(error, signal)
+    }
+  }
+
+  /** Returns what the agent offers in its session. Opens that if it has none. */
+  async look(context: SessionContext): Promise<AgentOffers> {
+    const { agentSession, signal } = context
+    if (this.#session === undefined) await this.openSession(context)
+    // Most agents tell their commands a moment after the session.
+    await Promise.race([endsWithin(this.#options.limits.quietMs, this.#told.promise), aborts(signal)])
+    signal.throwIfAborted()
+    const { mode, model } = this.#offers
+    const modes = { ...mode, choices: mode.choices.map(one => ({ ...one, asks: isAsking(one) })) }
+    return { isSame: this.#session === agentSession, model, mode: modes, commands: this.#commands }
+  }
+
+  /** Same as `Backend.listSessions`. */
+  async listSessions(folders: readonly string[], signal: AbortSignal): Promise<KeptSession[]> {
+    try {
+      await this.#initialize(signal)
+      if (!this.#capabilities?.sessionCapabilities?.list) return []
+      const all = folders.map(async folder => {
+        const cwd = await realPathOf(folder)
+        const request = this.#connection.agent.request('session/list', { cwd })
+        const { sessions } = await this.#within(request, 'session/list', signal)
+        const isOwn = (one: SessionInfo) =>
+          [cwd, folder].includes(one.cwd) && !untouched.test(one.title ?? '')
+        return sessions.filter(isOwn).map(({ sessionId, title, updatedAt }) => ({
+          agent_session: sessionId,
+          folder,
+          at: Date.parse(updatedAt ?? '') || 0,
+          ...(title && { title }),
+        }))
+      })
+      return (await Promise.all(all)).flat()
     } catch (error) {
       throw await this.#explain(error, signal)
     }
@@ -156,6 +239,7 @@ export class AcpAgent {
   }
 
   async #initialize(signal: AbortSignal): Promise<void> {
+    if (this.#capabilities) return
     const request = this.#connection.agent.request('initialize', {
       protocolVersion: 1,
       clientInfo: { name: 'svc', version: '1' },
@@ -167,22 +251,36 @@ export class AcpAgent {
     this.#capabilities = answer.agentCapabilities ?? {}
   }
 
-  /** Sets the mode of the session. In some modes an agent asks nothing. */
-  async #setMode(opened: object, signal: AbortSignal): Promise<string> {
-    const { agent } = this.#connection
-    const { mode: wanted = 'ask' } = this.#options
-    const sessionId = this.#session!
-    const offered = readModes(opened)
-    const mode = chooseMode(offered, wanted)
-    if (mode) {
-      const { option: configId } = offered
-      const request =
-        configId === undefined
-          ? agent.request('session/set_mode', { sessionId, modeId: mode.id })
-          : agent.request('session/set_config_option', { sessionId, configId, value: mode.id })
-      await this.#within(request as Promise<unknown>, 'session/set_mode', signal)
+  /** Notes what an update tells about the session. */
+  #note({ availableCommands, currentModeId, sessionUpdate, ...update }: Record<string, unknown>): void {
+    if (sessionUpdate === 'config_option_update') this.#takeOffers(update)
+    if (sessionUpdate === 'current_mode_update') this.#offers.mode.current = String(currentModeId)
+    if (sessionUpdate !== 'available_commands_update' || !Array.isArray(availableCommands)) return
+    this.#commands = availableCommands.map(toChoice)
+    this.#told.resolve()
+  }
+
+  #takeOffers(answer: unknown): void {
+    for (const kind of ['mode', 'model'] as const) {
+      const offer = readOffer(answer, kind)
+      if (offer.choices.length > 0) this.#offers[kind] = offer
     }
-    return describeMode(offered, mode?.id ?? offered.current, wanted)
+  }
+
+  async #set(kind: 'mode' | 'model', id: string, signal: AbortSignal): Promise<void> {
+    const sessionId = this.#session!
+    const { option: configId } = this.#offers[kind]
+    const [method, input] =
+      configId === undefined
+        ? [`session/set_${kind}`, { sessionId, [`${kind}Id`]: id }]
+        : ['session/set_config_option', { sessionId, configId, value: id }]
+    const answer = await this.#within(
+      this.#connection.agent.request<unknown>(method, input),
+      `session/set_${kind}`,
+      signal,
+    )
+    this.#offers[kind].current = id
+    this.#takeOffers(answer)
   }
 
   /** Continues a session. @returns what the agent answers; undefined if it does not know the session */

@@ -1,31 +1,22 @@
 /**
- * The modes of a session of the Agent Client Protocol, and which of them asks before the agent acts. An agent offers modes
- * by `modes`, or as a config option; it names and describes them as it likes.
+ * The modes and models of a session of the Agent Client Protocol, and which mode asks before the agent acts. An agent
+ * offers them as config options, or by `modes` and `models`; it names and describes them as it likes.
  */
 
 import { badArgument } from '../../model/error.ts'
+import type { Choice, Offer } from '../backend.ts'
 import type { WantedMode } from '../config.ts'
 import { toOneLine } from '../question-text.ts'
 
-interface Mode {
-  readonly id: string
-  readonly name: string
-  readonly description: string
-}
-
-export interface OfferedModes {
-  readonly modes: readonly Mode[]
-  readonly current: string | undefined
-  /** The config option that sets the mode; absent: `session/set_mode` does. */
+/** Modes or models that an agent offers, and how to set one. */
+export interface OfferedChoices extends Offer {
+  current: string | undefined
+  /** The config option that sets it; absent: `session/set_mode` or `session/set_model` does. */
   readonly option?: string
 }
 
 /** What `session/new` and its like answer. Nothing of it is certain. */
 interface SessionAnswer {
-  readonly modes?: {
-    readonly currentModeId: string
-    readonly availableModes: readonly { id: string; name: string; description?: string | null }[]
-  } | null
   readonly configOptions?:
     | readonly {
         id: string
@@ -36,21 +27,27 @@ interface SessionAnswer {
     | null
 }
 
-/** Reads the modes that an agent offers for a session. */
-export function readModes(answer: unknown): OfferedModes {
-  const { configOptions, modes } = Object(answer) as SessionAnswer
-  if (modes?.availableModes?.length)
-    return { modes: modes.availableModes.map(toMode), current: modes.currentModeId }
-  const option = configOptions?.find(({ category, options }) => category === 'mode' && Array.isArray(options))
-  if (!option) return { modes: [], current: undefined }
-  // Options may be in groups.
-  const values = option.options!.flatMap(one => (Object(one) as { options?: unknown[] }).options ?? [one])
-  return { modes: values.map(toMode), current: String(option.currentValue), option: option.id }
+/** Reads the modes or the models that an agent offers for a session: as a config option, or in the older form. */
+export function readOffer(answer: unknown, kind: 'mode' | 'model'): OfferedChoices {
+  const { configOptions, [`${kind}s`]: older } = Object(answer) as SessionAnswer & Record<string, unknown>
+  const option = configOptions?.find(
+    ({ category, id, options }) => (category ?? id) === kind && Array.isArray(options),
+  )
+  if (option) {
+    // Options may be in groups.
+    const values = option.options!.flatMap(one => (Object(one) as { options?: unknown[] }).options ?? [one])
+    return { choices: values.map(toChoice), current: String(option.currentValue), option: option.id }
+  }
+  const name = `${kind[0]?.toUpperCase()}${kind.slice(1)}`
+  const { [`available${name}s`]: available, [`current${name}Id`]: current } = Object(older)
+  if (!Array.isArray(available) || available.length === 0) return { choices: [], current: undefined }
+  return { choices: available.map(toChoice), current: String(current) }
 }
 
-function toMode(one: unknown): Mode {
-  const { description, id, name, value } = Object(one) as Record<string, unknown>
-  const key = String(id ?? value)
+/** Reads a mode, a model or a command. */
+export function toChoice(one: unknown): Choice {
+  const { description, id, modelId, name, value } = Object(one) as Record<string, unknown>
+  const key = String(id ?? modelId ?? value ?? name)
   return {
     id: key,
     name: String(name ?? key),
@@ -68,7 +65,7 @@ const allows = /\bauto|\b(without|never|skip|bypass|no)\b|all tools|handles/i
  * @returns undefined for the one that the session has, also if none is known to ask
  * @throws SvcError for a name that the agent does not offer
  */
-export function chooseMode({ current, modes }: OfferedModes, wanted: WantedMode): Mode | undefined {
+export function chooseMode({ choices: modes, current }: Offer, wanted: WantedMode): Choice | undefined {
   const now = modes.find(({ id }) => id === current)
   let chosen = now
   if (wanted === 'ask') {
@@ -88,13 +85,13 @@ export function chooseMode({ current, modes }: OfferedModes, wanted: WantedMode)
 }
 
 /** Whether a mode asks before the agent acts, as far as its description tells. */
-const isAsking = ({ description, id }: Mode): boolean =>
+export const isAsking = ({ description, id }: Choice): boolean =>
   description === ''
     ? id === 'default' || id === 'manual'
     : asks.test(description) && !allows.test(description)
 
 /** Describes the mode that runs, for people, and names the others. */
-export function describeMode({ modes }: OfferedModes, id: string | undefined, wanted: WantedMode): string {
+export function describeMode({ choices: modes, current: id }: Offer, wanted: WantedMode): string {
   const mode = modes.find(one => one.id === id)
   const isDoubtful = wanted === 'ask' && !(mode && isAsking(mode))
   const others = modes.filter(one => one !== mode).map(one => one.id)

@@ -2,8 +2,8 @@
  * Agents that speak the Agent Client Protocol over stdio. Each conversation has a program of its own, so that one that
  * hangs or dies stops no other. A program that has nothing to do ends; the session goes on in a new one.
  */
-import { SvcError } from '../../index.ts'
-import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
+import { type KeptSession, SvcError } from '../../index.ts'
+import type { AgentOffers, Backend, Prompt, SessionContext, TurnContext, TurnResult } from '../backend.ts'
 import { AcpAgent, type AcpLimits, type AcpOptions } from './acp-agent.ts'
 import { withLostNote } from './lost.ts'
 
@@ -29,6 +29,7 @@ class AcpBackend implements Backend {
   async run(prompt: Prompt, context: TurnContext): Promise<TurnResult> {
     const { agent, isLost } = await this.#open(context)
     try {
+      await agent.choose(context)
       if (agent.session !== undefined) context.keepSession?.(agent.session)
       const { text, ...result } = await agent.prompt(prompt, context)
       return { ...result, text: isLost ? withLostNote(text, prompt.text) : text, agentSession: agent.session }
@@ -40,9 +41,32 @@ class AcpBackend implements Backend {
   async describe(folder: string, signal: AbortSignal): Promise<string> {
     const agent = await AcpAgent.start(folder, this.#options)
     try {
-      return (await agent.openSession(undefined, folder, signal)).mode
+      return (await agent.openSession({ folder, signal })).mode
     } finally {
       await agent.end()
+    }
+  }
+
+  look(context: SessionContext): Promise<AgentOffers> {
+    return this.#askApart(context, agent => agent.look(context))
+  }
+
+  listSessions(context: SessionContext, folders: readonly string[]): Promise<KeptSession[]> {
+    return this.#askApart(context, agent => agent.listSessions(folders, context.signal))
+  }
+
+  /** Asks the program of the session, beside its turn, or a new one. That stays for the next turn if it has the session. */
+  async #askApart<T>(context: SessionContext, ask: (agent: AcpAgent) => Promise<T>): Promise<T> {
+    const known = this.#agentOf(context)
+    if (known?.isAlive) return ask(known)
+    const agent = await this.#start(context)
+    try {
+      return await ask(agent)
+    } finally {
+      const isOf = agent.session !== undefined && agent.session === context.agentSession
+      // A turn may have begun meanwhile, with another program.
+      if (isOf && !this.#agentOf(context)) this.#rest(agent)
+      else await agent.end()
     }
   }
 
@@ -52,20 +76,16 @@ class AcpBackend implements Backend {
   }
 
   /** Returns the program that has the session, or a new one. */
-  async #open({
-    agentSession,
-    folder,
-    isolatedFrom = this.#options.isolatedFrom,
-    signal,
-  }: TurnContext): Promise<{ agent: AcpAgent; isLost: boolean }> {
-    const known = await this.#find(agentSession, isolatedFrom)
+  async #open(context: TurnContext): Promise<{ agent: AcpAgent; isLost: boolean }> {
+    const { agentSession, signal } = context
+    const known = await this.#find(context)
     signal.throwIfAborted()
     if (known) return { agent: known, isLost: false }
-    const agent = await AcpAgent.start(folder, { ...this.#options, isolatedFrom })
+    const agent = await this.#start(context)
     this.#agents.set(agent, undefined)
     try {
       if (this.#isClosed) throw new SvcError('shutting_down', 'svc stops')
-      const { isSame } = await agent.openSession(agentSession, folder, signal)
+      const { isSame } = await agent.openSession(context)
       return { agent, isLost: agentSession !== undefined && !isSame }
     } catch (error) {
       await this.#end(agent)
@@ -73,10 +93,21 @@ class AcpBackend implements Backend {
     }
   }
 
-  async #find(session: string | undefined, isolatedFrom: string | undefined): Promise<AcpAgent | undefined> {
-    if (session === undefined) return undefined
-    const isSame = (one: AcpAgent) => one.session === session && one.isolatedFrom === isolatedFrom
-    const agent = [...this.#agents.keys()].find(isSame)
+  #start({ folder, isolatedFrom = this.#options.isolatedFrom }: SessionContext): Promise<AcpAgent> {
+    return AcpAgent.start(folder, { ...this.#options, isolatedFrom })
+  }
+
+  /** Returns the program that has the session. It may have a turn, or be ending. */
+  #agentOf({
+    agentSession,
+    isolatedFrom = this.#options.isolatedFrom,
+  }: SessionContext): AcpAgent | undefined {
+    const isSame = (one: AcpAgent) => one.session === agentSession && one.isolatedFrom === isolatedFrom
+    return agentSession === undefined ? undefined : [...this.#agents.keys()].find(isSame)
+  }
+
+  async #find(context: SessionContext): Promise<AcpAgent | undefined> {
+    const agent = this.#agentOf(context)
     // The previous turn may have been stopped: then the agent is still ending it.
     await agent?.whenFree()
     if (!agent?.isAlive) return undefined

@@ -144,16 +144,21 @@ function withoutThoughts(text: string): string {
   }
 }
 
-/** Returns the problem that an answer with an error names, as far as people may read it. */
-export async function readStart(response: Response): Promise<string> {
+/** Reads an answer, or the beginning of one that is too long. */
+export async function readUpTo(response: Response, most = maxObject): Promise<string> {
   const pieces: Uint8Array[] = []
   let size = 0
   for await (const piece of response.body ?? []) {
     pieces.push(piece)
     size += piece.length
-    if (size > maxProblem) break
+    if (size > most) break
   }
-  const text = Buffer.concat(pieces).toString('utf8')
+  return Buffer.concat(pieces).toString('utf8')
+}
+
+/** Returns the problem that an answer with an error names, as far as people may read it. */
+export async function readStart(response: Response): Promise<string> {
+  const text = await readUpTo(response, maxProblem)
   return problemIn(parseFields(text)?.error ?? text)
 }
 

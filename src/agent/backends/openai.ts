@@ -7,18 +7,22 @@ import { SvcError } from '../../index.ts'
 import { badArgument } from '../../model/error.ts'
 import { startAwakeTimer } from '../../platform/clock.ts'
 import { apiFetch, failureTextOf } from '../../platform/fetch.ts'
+import { parseFields } from '../../platform/fields.ts'
 import { readText } from '../../platform/files.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import { withoutInlinePictures } from '../answer-files.ts'
-import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
+import type { AgentOffers, Backend, Prompt, SessionContext, TurnContext, TurnResult } from '../backend.ts'
 import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
 import { type ChatMessage, isChatId, readChat, toWireMessages, writeChat } from './chat.ts'
 import { withLostNote } from './lost.ts'
-import { ModelAnswer, readStart } from './model-answer.ts'
+import { ModelAnswer, readStart, readUpTo } from './model-answer.ts'
 
 /** A model that is loaded from the disk, or reads a long conversation, sends nothing for minutes. */
 const longestSilenceMs = 240_000
+
+/** Time for an address to list its models. */
+const listMs = 5000
 
 const defaultSystem =
   'You talk with a person on WeChat. Answer briefly, in the language of the person, in simple Markdown without tables and without LaTeX.'
@@ -45,34 +49,53 @@ class OpenAiBackend implements Backend {
     this.#options = options
   }
 
-  async run({ files, text }: Prompt, { agentSession, folder, signal }: TurnContext): Promise<TurnResult> {
+  async run({ files, text }: Prompt, context: TurnContext): Promise<TurnResult> {
+    const { agentSession, folder, signal } = context
     const id = isChatId(agentSession) ? agentSession : randomUUID()
     const images = files.flatMap(({ kind, path, type }) => (kind === 'image' ? [{ path, type }] : []))
     const earlier = await readChat(folder, id)
     const isLost = agentSession !== undefined && earlier.length === 0
     const messages: ChatMessage[] = [...earlier, { role: 'user', text, ...(images.length > 0 && { images }) }]
     using ended = linkSignals(signal, this.#closing.signal)
-    const { early, text: answer } = await this.#answer(messages, folder, ended.signal)
+    const { early, text: answer } = await this.#answer(messages, { ...context, signal: ended.signal })
     await writeChat(folder, id, [...messages, { role: 'assistant', text: withoutInlinePictures(answer) }])
     return { text: isLost ? withLostNote(answer, text) : answer, early, agentSession: id }
+  }
+
+  /** Whether svc still has the conversation, and the models, if the address lists them. */
+  async look({ agentSession, folder, model, signal }: SessionContext): Promise<AgentOffers> {
+    const isSame = isChatId(agentSession) && (await readChat(folder, agentSession)).length > 0
+    const address = toAddress(this.#options.url).replace(/chat\/completions$/, 'models')
+    const headers = await this.#authorization()
+    const asked = apiFetch(address, { headers, signal, timeoutMs: listMs }).then(response =>
+      readUpTo(response),
+    )
+    const listed = parseFields(await asked.catch(() => ''))?.data
+    const ids: string[] = Array.isArray(listed) ? listed.map(one => String(Object(one).id)) : []
+    const choices = ids.map(id => ({ id, name: id, description: '' }))
+    return { isSame, model: { choices, current: model ?? this.#options.model } }
   }
 
   async close(): Promise<void> {
     this.#closing.abort(new SvcError('shutting_down', 'svc stops'))
   }
 
-  async #answer(messages: readonly ChatMessage[], folder: string, signal: AbortSignal): Promise<TurnResult> {
+  async #answer(messages: readonly ChatMessage[], context: SessionContext): Promise<TurnResult> {
     const hasImages = messages.some(({ images }) => images !== undefined)
-    const toWire = (withImages: boolean) => toWireMessages(messages, folder, withImages)
-    const first = await this.#ask(await toWire(hasImages), signal)
+    const toWire = (withImages: boolean) => toWireMessages(messages, context.folder, withImages)
+    const first = await this.#ask(await toWire(hasImages), context)
     // Models that cannot read pictures refuse them in many ways. The text names the files of the pictures.
-    const { error, ...said } = first.error && hasImages ? await this.#ask(await toWire(false), signal) : first
+    const { error, ...said } =
+      first.error && hasImages ? await this.#ask(await toWire(false), context) : first
     if (error) throw error
     return said
   }
 
-  async #ask(messages: readonly unknown[], signal: AbortSignal): Promise<TurnResult & { error?: SvcError }> {
-    const { model, silenceMs = longestSilenceMs, system = defaultSystem, url } = this.#options
+  async #ask(
+    messages: readonly unknown[],
+    { model = this.#options.model, signal }: SessionContext,
+  ): Promise<TurnResult & { error?: SvcError }> {
+    const { silenceMs = longestSilenceMs, system = defaultSystem, url } = this.#options
     const all = [{ role: 'system', content: system }, ...messages]
     const headers = { 'content-type': 'application/json', ...(await this.#authorization()) }
     const silence = new AbortController()

@@ -15,6 +15,8 @@ export const commands = [
       ['USER', ({ user_id, user_name = user_id }) => oneLine(user_name)],
       ['STATUS', 'status'],
       ['CHOSEN', ({ chosen }) => (chosen ? 'yes' : '')],
+      ['SETTINGS', ({ mode, model, place }) => oneLine([model, mode, place].filter(Boolean).join(', '))],
+      ['TITLE', 'title'],
       ['TURNS', 'turns'],
       ['LAST', 'last_turn_at'],
       ['ERROR', 'last_error'],

@@ -30,7 +30,11 @@ const addAgentOptions = (command: Command) =>
       'a person approves the answers to "others", or to "all", before they are sent',
     )
     .option('--operator <person>', 'who approves, and decides what it may do, by id or name (the owner)')
-    .option('--folder <folder>', 'folder in which it works (an empty one for each user)')
+    .option(
+      '--folder <folder>',
+      'folder in which it works, or NAME=FOLDER, repeatable: /cd NAME goes there (an empty one for each user)',
+      gather,
+    )
     .option('--isolate', 'run it in a sandbox that does not see the data directory (Linux with bubblewrap)')
     .option(
       '--env <name>',
@@ -38,7 +42,7 @@ const addAgentOptions = (command: Command) =>
       gather,
     )
     .option('--interrupt', 'a new message stops the current answer (it waits)')
-    .option('--no-commands', 'hand /stop, /new, /more, /status and /help to the agent, like any text')
+    .option('--no-commands', 'hand /stop, /new, /help and the like to the agent, like any text')
     .option(
       '--long <how>',
       'an answer of more than three messages: its first lines and a "file" if that is fewer, or "split" (a file above 12,000 characters)',

@@ -1,5 +1,6 @@
 /** Turns and conversations of agents. */
 import { consumerOf, isTurnOpen, type TurnPart, turnPartLength } from '../../model/agent.ts'
+import { withoutUndefined } from '../../platform/fields.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type {
   AgentChoice,
@@ -53,7 +54,7 @@ function* readTurns(where: Sql): Routine<StoredTurn[]> {
   return (yield* readAll<TurnRow>(sql`${turnColumns} ${where}`)).map(turnOf)
 }
 
-type ConversationRow = ClaimRow & ConversationState & { id: number; kept?: string }
+type ConversationRow = ClaimRow & StateRow & { id: number }
 
 /** `kept` of the row of an agent itself. */
 type KeptEntry = AgentEntry & Pick<KnownAgent, 'since'> & { seen: number }
@@ -387,9 +388,9 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
     )
   }
 
-  saveState(key: ConversationKey, { agent_session, folder }: ConversationState): Routine<boolean> {
-    return changes(sql`UPDATE agent_conversation SET agent_session = ${agent_session}, folder = ${folder}
-      WHERE id = ${this.#idOf(key)} AND owner = ${this.#owner} RETURNING id`)
+  saveState(key: ConversationKey, { agent_session, folder, ...kept }: ConversationState): Routine<boolean> {
+    return changes(sql`UPDATE agent_conversation SET agent_session = ${agent_session}, folder = ${folder},
+      kept = ${JSON.stringify(kept)} WHERE id = ${this.#idOf(key)} AND owner = ${this.#owner} RETURNING id`)
   }
 
   *stopTurn(id: number): Routine<boolean> {
@@ -440,7 +441,8 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   *listConversations({ limit, ...filter }: Omit<TurnFilter, 'before'>): Routine<StoredConversation[]> {
     const rows =
       yield* readAll<ListedRow>(sql`SELECT c.agent, s.name AS session, c.peer AS user, n.name AS user_name,
-        c.agent_session, c.folder, p.kept AS choices, (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
+        c.agent_session, c.folder, c.kept, p.kept AS choices,
+        (SELECT count(*) FROM agent_turn WHERE conversation = c.id) AS turns,
         t.created_at AS last_turn_at, t.error AS last_error,
         -- In the order of the alphabet, answering and running come before waiting.
         (SELECT min(status) FROM agent_turn WHERE conversation = c.id AND ${isOpen}) AS open,
@@ -451,11 +453,11 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
         LEFT JOIN agent_conversation p ON p.agent = '' AND p.session = c.session AND p.peer = c.peer
         LEFT JOIN agent_turn t ON t.id = (SELECT max(id) FROM agent_turn WHERE conversation = c.id)
         WHERE c.session <> 0 AND c.agent <> ''${this.#isSelected(filter)} ORDER BY t.id DESC NULLS LAST, c.id DESC LIMIT ${limit}`)
-    return rows.map(({ asking, choices, ...row }) => ({
-      ...row,
-      isAsking: Boolean(asking),
-      isChosen: choicesOf(choices).at(-1)?.agent === row.agent,
-    }))
+    return rows.map(({ agent_session, asking, choices, folder, kept, ...row }) => {
+      const { sessions: _, shown: _shown, ...state } = stateOf({ agent_session, folder, kept })
+      const isChosen = choicesOf(choices).at(-1)?.agent === row.agent
+      return { ...row, ...state, isAsking: Boolean(asking), isChosen }
+    })
   }
 
   *isWorkedOn(user: string): Routine<boolean> {
@@ -504,7 +506,10 @@ export const openAgents = (context: NounContext, run: Runner): AgentStore => ({
   ...openNoun(createAgentQuestions(context), run),
 })
 
-type ListedRow = Omit<StoredConversation, 'isAsking' | 'isChosen'> & { asking: unknown; choices?: string }
+type StateRow = Pick<ConversationState, 'agent_session' | 'folder'> & { kept?: string | undefined }
+
+type ListedRow = Omit<StoredConversation, 'isAsking' | 'isChosen' | keyof ConversationState> &
+  StateRow & { asking: unknown; choices?: string }
 
 type TurnRow = Omit<StoredTurn, 'messages' | 'answer' | 'isFresh' | 'stopping'> & {
   messages: string
@@ -520,10 +525,8 @@ const nameOf = ({ agent, session = '', user = '' }: Partial<ConversationKey>): s
 const choicesOf = (kept: string | undefined): readonly AgentChoice[] =>
   kept === undefined ? [] : (JSON.parse(kept) as { choices: readonly AgentChoice[] }).choices
 
-const stateOf = ({ agent_session, folder }: ConversationState): ConversationState => ({
-  ...(agent_session !== undefined && { agent_session }),
-  ...(folder !== undefined && { folder }),
-})
+const stateOf = ({ agent_session, folder, kept }: StateRow): ConversationState =>
+  withoutUndefined({ agent_session, folder, ...(kept !== undefined && JSON.parse(kept)) })
 
 function turnOf({ answer, fresh, messages, stopping, ...row }: TurnRow): StoredTurn {
   return {

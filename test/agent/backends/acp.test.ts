@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import type { PermissionRequest, Prompt, TurnContext, TurnResult } from '../../../src/agent/backend.ts'
 import { createAcpBackend } from '../../../src/agent/backends/acp.ts'
 import type { AcpLimits } from '../../../src/agent/backends/acp-agent.ts'
-import { chooseMode, readModes } from '../../../src/agent/backends/acp-modes.ts'
+import { chooseMode, readOffer } from '../../../src/agent/backends/acp-modes.ts'
 import type { WantedMode } from '../../../src/agent/config.ts'
 import { silentLog } from '../../../src/platform/log.ts'
 import { processState } from '../../../src/platform/other-process.ts'
@@ -354,7 +354,7 @@ describe('the mode', () => {
         const [id = '', description] = mode.split(': ')
         return { id, name: id, ...(description && { description }) }
       })
-      return chooseMode(readModes({ modes: { currentModeId, availableModes } }), 'ask')?.id
+      return chooseMode(readOffer({ modes: { currentModeId, availableModes } }, 'mode'), 'ask')?.id
     }
     for (const current of ['auto', 'acceptEdits', 'plan', 'bypassPermissions'])
       expect(chosen(claude, current)).toBe('default')
@@ -363,10 +363,146 @@ describe('the mode', () => {
     expect(chosen(codex, 'full-access')).toBe('read-only')
     expect(chosen(openCode, 'build')).toBeUndefined()
     expect(chosen(['default', 'yolo'], 'yolo')).toBe('default')
-    expect(readModes(undefined)).toEqual({ modes: [], current: undefined })
+    expect(readOffer(undefined, 'mode')).toEqual({ choices: [], current: undefined })
     expect(
-      readModes({ modes: null, configOptions: [{ id: 'x', category: 'mode', type: 'boolean' }] }).modes,
+      readOffer({ modes: null, configOptions: [{ id: 'x', category: 'mode', type: 'boolean' }] }, 'mode')
+        .choices,
     ).toEqual([])
+  })
+})
+
+describe('what an agent offers', () => {
+  const [small, large] = ['Small one', 'Large one']
+  const mode = { id: 'manual', name: 'Careful', description: 'Asks before it changes anything', asks: true }
+  const auto = { id: 'auto', name: 'Auto', description: 'Handles permission by itself', asks: false }
+
+  test.each(['models', 'config'])('is listed and chosen, however it is offered (%s)', async how => {
+    const store = ['--store', join(folderOfTest(), 's.json'), '--resume']
+    const form = ['--models', how, '--modes', how === 'models' ? 'modes' : how]
+    const { backend, context, open, run } = world([...form, ...store, '--commands', 'after'])
+    const first = await backend.look!(context())
+    const names = (one: typeof backend) => one.look!(context()).then(({ model }) => model?.choices)
+    expect((await names(backend))?.map(({ name }) => name)).toEqual([small, large])
+    expect(first.mode).toEqual({ ...first.mode!, choices: [auto, mode], current: 'manual' })
+    expect(first).toMatchObject({ isSame: false, model: { current: 'small' } })
+    expect(first.commands).toHaveLength(12)
+    // A model that changes the mode does not leave one that asks.
+    const { agentSession, text } = await run('model', { model: 'large' })
+    expect(text).toBe('large manual')
+    expect((await backend.look!(context({ agentSession }))).model?.current).toBe('large')
+    expect((await run('model', { agentSession, model: 'large', mode: 'auto' })).text).toBe('large auto')
+    expect((await run('model', { agentSession, model: 'small', mode: 'auto' })).text).toBe('small auto')
+    await backend.close()
+    const next = { agentSession, model: 'large', mode: 'auto' }
+    expect((await open().run({ text: 'model', files: [] }, context(next))).text).toBe('large auto')
+    // What it does not offer any more is left out: it asks again.
+    const gone = { agentSession, model: 'gone', mode: 'yolo' }
+    expect((await open().run({ text: 'model', files: [] }, context(gone))).text).toBe('small manual')
+  })
+
+  test('is nothing, or commands that come before the session', async () => {
+    const { backend, context } = world(['--commands', 'before'])
+    const none = { choices: [], current: undefined }
+    const offers = await backend.look!(context())
+    expect(offers).toMatchObject({ isSame: false, mode: none, model: none })
+    expect(offers.commands?.[0]?.name).toBe('word0')
+    expect((await world().backend.look!(world().context())).commands).toEqual([])
+  })
+
+  test('is looked at beside a turn, and in the session that goes on; a lost one is told', async () => {
+    const { backend, context, kept, open, run } = world([
+      '--modes',
+      'modes',
+      '--resume',
+      '--store',
+      join(folderOfTest(), 's.json'),
+    ])
+    const { agentSession, text: pid } = await run('pid')
+    const stop = new AbortController()
+    const stopped = failure(run('wait', { agentSession, signal: stop.signal }))
+    await until('the prompt arrives', 10_000, () => kept.length === 2)
+    expect((await backend.look!(context({ agentSession }))).isSame).toBe(true)
+    stop.abort(new Error('stopped'))
+    await stopped
+    expect((await run('pid', { agentSession })).text).toBe(pid)
+    // The mode that the agent itself went to stays, and is the current one.
+    await run('become auto', { agentSession })
+    expect((await backend.look!(context({ agentSession }))).mode?.current).toBe('auto')
+    expect((await run('mode', { agentSession })).text).toBe('auto')
+    await backend.close()
+    const other = open()
+    expect((await other.look!(context({ agentSession }))).isSame).toBe(true)
+    const [looked, next] = [
+      (await other.run({ text: 'pid', files: [] }, context({ agentSession }))).text,
+      (await other.run({ text: 'pid', files: [] }, context({ agentSession }))).text,
+    ]
+    expect(next).toBe(looked)
+    expect((await other.look!(context({ agentSession: 'session-gone' }))).isSame).toBe(false)
+    expect((await world().backend.look!(context({ agentSession: 'session-gone' }))).isSame).toBe(false)
+  })
+
+  test('is not in the sessions of other folders, or of looks, that it lists', async () => {
+    const list = join(folderOfTest(), 'list.json')
+    const { backend, context, folder } = world(['--list', list])
+    const updatedAt = '2026-01-02T03:04:05.000Z'
+    const sessions = [
+      { sessionId: 'a', cwd: folder, title: 'Garden', updatedAt },
+      { sessionId: 'b', cwd: '/elsewhere', title: 'Secret', updatedAt },
+      { sessionId: 'c', cwd: folder, title: 'New session - 2026-01-01T00:00:00Z', updatedAt },
+      { sessionId: 'd', cwd: folder },
+    ]
+    writeFileSync(list, JSON.stringify({ sessions }))
+    expect(await backend.listSessions!(context(), [folder])).toEqual([
+      { agent_session: 'a', folder, title: 'Garden', at: Date.parse(updatedAt) },
+      { agent_session: 'd', folder, at: 0 },
+    ])
+    expect(await world().backend.listSessions!(context(), [folder])).toEqual([])
+  })
+
+  test('is read from what programs answer', () => {
+    const seen = (answer: unknown, kind: 'mode' | 'model') => {
+      const { choices, current, option } = readOffer(answer, kind)
+      return [choices.map(({ id }) => id).join(' '), current, option]
+    }
+    const value = (value: string) => ({ value, name: value })
+    const config = (id: string, category: string | undefined, currentValue: string, options: object[]) => ({
+      configOptions: [
+        { id: 'effort', category: 'thought_level', currentValue: 'low', options: [value('low')] },
+        { id, category, currentValue, options },
+      ],
+    })
+    const older = {
+      models: {
+        currentModelId: 'b',
+        availableModels: [
+          { modelId: 'a', name: 'A' },
+          { modelId: 'b', name: 'B' },
+        ],
+      },
+      modes: { currentModeId: 'x', availableModes: [{ id: 'x', name: 'X', description: null }] },
+    }
+    const groups = [
+      { group: 'g', name: 'G', options: [value('a')] },
+      { group: 'h', name: 'H', options: [value('b')] },
+    ]
+    const table: [answer: unknown, kind: 'mode' | 'model', seen: (string | undefined)[]][] = [
+      // Claude Code, OpenCode, Qwen Code
+      [config('model', 'model', 'a', [value('a'), value('b')]), 'model', ['a b', 'a', 'model']],
+      [config('model', 'model', 'a', [value('a')]), 'mode', ['', undefined, undefined]],
+      [config('m', 'model', 'a', groups), 'model', ['a b', 'a', 'm']],
+      // Categories may be absent.
+      [config('mode', undefined, 'a', [value('a')]), 'mode', ['a', 'a', 'mode']],
+      // Gemini CLI
+      [older, 'model', ['a b', 'b', undefined]],
+      [older, 'mode', ['x', 'x', undefined]],
+      // Both forms: the newer one counts.
+      [{ ...older, ...config('m', 'model', 'a', [value('a')]) }, 'model', ['a', 'a', 'm']],
+      [{ ...older, configOptions: null }, 'model', ['a b', 'b', undefined]],
+      [{ models: null, configOptions: [] }, 'model', ['', undefined, undefined]],
+      [{}, 'model', ['', undefined, undefined]],
+      [undefined, 'mode', ['', undefined, undefined]],
+    ]
+    for (const [answer, kind, expected] of table) expect(seen(answer, kind)).toEqual(expected)
   })
 })
 

@@ -391,3 +391,40 @@ test.each([
   const { url } = startModel(() => stream([chunk('half an'), chunk('', reason), 'data: [DONE]\n\n']))
   expect(await talker({ url }).ask('hello')).toMatchObject({ text: 'half an', early })
 })
+
+test('a model is one of those that the address lists, and svc still has a conversation or not', async () => {
+  const folder = folderOfTest()
+  const asked: { path: string; authorization: string | null; model?: string }[] = []
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const { pathname: path } = new URL(request.url)
+      const authorization = request.headers.get('authorization')
+      asked.push({ path, authorization, ...(request.method === 'POST' && Object(await request.json())) })
+      if (path === '/v1/models') return Response.json({ data: [{ id: 'small' }, { id: 'large' }] })
+      const message = { role: 'assistant', content: 'hi' }
+      return Response.json({ choices: [{ message, finish_reason: 'stop' }] })
+    },
+  })
+  servers.push(server)
+  const keyFile = join(folderOfTest(), 'key')
+  writeFileSync(keyFile, 'secret')
+  const place = { folder, signal: new AbortController().signal, ask: async () => '' }
+  for (const path of ['/v1', '/v1/chat/completions']) {
+    const url = `http://127.0.0.1:${server.port}${path}`
+    const backend = createOpenAiBackend({ url, model: 'small', keyFile })
+    const offers = await backend.look!(place)
+    expect(offers.model?.choices.map(({ id }) => id)).toEqual(['small', 'large'])
+    expect(offers.model?.current).toBe('small')
+    expect(asked.at(-1)).toEqual({ path: '/v1/models', authorization: 'Bearer secret' })
+    const { agentSession } = await backend.run({ text: 'hello', files: [] }, { ...place, model: 'large' })
+    expect(asked.at(-1)?.model).toBe('large')
+    expect((await backend.look!({ ...place, agentSession })).isSame).toBe(true)
+    expect((await backend.look!({ ...place, agentSession: crypto.randomUUID() })).isSame).toBe(false)
+  }
+  const none = createOpenAiBackend({ url: startModel(() => new Response()).url, model: 'small' })
+  expect((await none.look!(place)).model?.choices).toEqual([])
+  const gone = createOpenAiBackend({ url: 'http://127.0.0.1:9/v1', model: 'small' })
+  expect((await gone.look!(place)).model?.choices).toEqual([])
+})

@@ -52,7 +52,10 @@ const ways: readonly Way[] = [
     args: ['--acp', '-m', 'gemini-2.5-flash'],
     shell: 'run_shell_command',
     // The step before it loads the session once.
-    skips: { restart: 'it writes a session that it loaded into a second file, and cannot load it once more' },
+    skips: {
+      restart: 'it writes a session that it loaded into a second file, and cannot load it once more',
+      resume: 'it cannot load a session twice',
+    },
   },
   {
     title: 'opencode run',
@@ -139,8 +142,10 @@ async function tenTurns(way: Way, installedIn: string): Promise<void> {
       folder = context.folder
       return backend.run(prompt, context)
     }
+    const look = backend.look?.bind(backend)
+    const listSessions = backend.listSessions?.bind(backend)
     return agents.start(
-      Object.assign(new PlayedBackend(), { run, close: () => backend.close() }),
+      Object.assign(new PlayedBackend(), { run, close: () => backend.close(), look, listSessions }),
       { gatherMs: 1500 },
       ports,
     )
@@ -227,6 +232,35 @@ async function tenTurns(way: Way, installedIn: string): Promise<void> {
     await step('new', async () => {
       await ask('/new')
       expect(await ask('STEP-RECALL11')).toEqual(['forgot 11'])
+    })
+    await step('resume', async () => {
+      const [list = ''] = await ask('/sessions')
+      const [, number] = /^(\d+)\. .*STEP-BURST1/m.exec(list) ?? []
+      seen.push(`${way.title} | sessions | ${list.replaceAll('\n', ' / ')}`)
+      await ask(`/resume ${number}`)
+      expect(await ask('STEP-RECALL12')).toEqual(['remembered 12'])
+    })
+    for (const word of ['model', 'mode'])
+      await step(word, async () => {
+        const [list = ''] = await ask(`/${word}`)
+        const all = [...list.matchAll(/^(\d+)\. (.*?)( \(current\))?( – .*)?$/gm)]
+        seen.push(`${way.title} | ${word} | ${list.replaceAll('\n', ' / ')}`)
+        if (way.shell === undefined) return expect(all).toEqual([])
+        // OpenCode offers models that are not on this machine.
+        const isHere = ([, , name = '']: RegExpExecArray) => name.includes('stand-in')
+        const chosen = all.find(isHere) ?? all.findLast(([, , , current]) => !current) ?? all[0]!
+        const [, number, name = ''] = chosen
+        await ask(`/${word} ${number}`)
+        await agent.stop()
+        agent = await start()
+        await ask(`STEP-${word.toUpperCase()}13`)
+        const [after = ''] = await ask(`/${word}`)
+        expect(after).toContain(`${number}. ${name} (current)`)
+      })
+    await step('help', async () => {
+      const [list = ''] = await ask('/help')
+      seen.push(`${way.title} | help | ${list.split('\n').slice(1).join(' / ')}`)
+      expect(list.split('\n').length > 2).toBe(way.shell !== undefined)
     })
     await agent.stop()
   } catch (error) {

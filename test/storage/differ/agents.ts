@@ -165,7 +165,14 @@ const agents = {
     6,
   ),
   saveState: verb(
-    { key, isOther, agent_session: maybe(fc.constant('x1')), folder: maybe(fc.constant('/f')) },
+    {
+      key,
+      isOther,
+      agent_session: maybe(fc.constant('x1')),
+      folder: maybe(fc.constant('/f')),
+      model: maybe(fc.constant('large')),
+      shown: maybe(fc.constant([{ agent_session: 'x1', folder: '/f', at: 1 }])),
+    },
     (side, { key, isOther, ...state }) => storeOf(side, isOther).agents.saveState(key, filled(state)),
     2,
   ),
