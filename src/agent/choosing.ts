@@ -5,7 +5,7 @@
  * it, the store lets one of them have the turn.
  */
 import type { AgentWork, Message, MissedMessage, OpenMessage, Svc } from '../index.ts'
-import { parsePrincipal } from '../model/principal.ts'
+import { formatPrincipal } from '../model/principal.ts'
 import { saidIn } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { RoomPart } from '../platform/runtime.ts'
@@ -13,7 +13,7 @@ import { findCommand, findName, guessName, readMention } from './commands.ts'
 import { type AgentConfig, defaultAgent } from './config.ts'
 import type { AnswerDelivery } from './delivery.ts'
 import { findQuoted } from './prompt.ts'
-import type { Chat, KnownReader, Talkers } from './talkers.ts'
+import type { KnownReader, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
 /** A shorter absence of an agent, such as a restart, is not told. */
@@ -47,7 +47,7 @@ export function chooseAgent({ agents, chosen, named, quoted }: Facts): string | 
 export interface ChoosingPorts {
   readonly svc: Pick<Svc, 'history'>
   readonly work: Pick<AgentWork, 'chooseAgent' | 'listMissed' | 'takesAsAnswer'>
-  readonly people: Pick<Talkers, 'findAgents' | 'findChosen' | 'listAgents'>
+  readonly people: Pick<Talkers, 'findAgents' | 'findChosen' | 'findListener' | 'listAgents'>
   readonly delivery: Pick<AnswerDelivery, 'reply' | 'tell'>
   readonly config: Pick<AgentConfig, 'name'>
   /** Returns the agent whose question a message answers. */
@@ -92,11 +92,11 @@ export class Choosing extends RoomPart<ChoosingPorts> {
     const there = agents.filter(({ name, since }) => name === config.name || since < id)
     if (there.length < 2) return there[0]?.name
     const names = there.map(({ name }) => name)
-    const quoted = message.ref_msg && (await findQuoted(message, this.ports))?.sent_by
+    const sentBy = message.ref_msg && (await findQuoted(message, this.ports))?.sent_by
     return chooseAgent({
       agents: there.map(one => ({ ...one, hasRead: this.#readBy.get(id)?.has(one.name) })),
       named: await this.#findNamed(message, names),
-      quoted: quoted && parsePrincipal(quoted).id,
+      quoted: names.find(name => sentBy === formatPrincipal({ kind: 'agent', id: name })),
       chosen: await people.findChosen({ session, user_id }, there, id),
     })
   }
@@ -123,42 +123,21 @@ export class Choosing extends RoomPart<ChoosingPorts> {
    * @returns false for another message
    */
   async obey(message: Message, agents: readonly KnownReader[]): Promise<boolean> {
+    const { delivery, people, work } = this.ports
+    const { from_user: user_id, id, session } = message
     const names = agents.map(({ name }) => name)
     const said = saidIn(message)
     const { rest = '', word } = findCommand(readMention(said, names)?.rest || said) ?? {}
     if ((word !== 'use' && word !== 'agents') || !agents.some(({ commands }) => commands)) return false
-    const { from_user: user_id, id, session } = message
-    const found = findName(rest, names)
-    if (found !== undefined)
-      await this.ports.work.chooseAgent({ session, user: user_id }, { message: id, agent: found })
-    // Else another process has answered.
-    if (!this.#readBy.has(id)) await this.#answer({ session, user_id }, { found, rest, word }, id, agents)
+    const chosen = findName(rest, names)
+    if (chosen !== undefined)
+      await work.chooseAgent({ session, user: user_id }, { message: id, agent: chosen })
+    // Another process has answered.
+    if (this.#readBy.has(id)) return true
+    const listens = await people.findListener({ session, user_id }, agents)
+    const text = (texts: Texts) => describeChoice(texts, agents, { chosen, listens, rest })
+    await delivery.reply({ session, user_id }, text, `agent:${id}:${word}`)
     return true
-  }
-
-  async #answer(
-    chat: Chat,
-    { found, rest, word }: { found: string | undefined; rest: string; word: string },
-    id: number,
-    agents: readonly KnownReader[],
-  ): Promise<void> {
-    const { delivery, people } = this.ports
-    const isAway = agents.every(({ isRunning, name }) => name !== found || !isRunning)
-    const guess = guessName(
-      rest,
-      agents.map(({ name }) => name),
-    )
-    const chosen = (await people.findChosen(chat, agents)) ?? agents.find(({ isRunning }) => isRunning)?.name
-    const text = ({ agents: texts }: Texts) => {
-      if (found !== undefined) return texts.chosen(found, isAway)
-      if (guess !== undefined) return texts.unsure(guess)
-      return [
-        ...(rest ? [texts.unknown(rest.slice(0, 50))] : []),
-        ...agents.map(one => texts.line(one.name, one.about, one.name === chosen, !one.isRunning)),
-        ...(agents.length > 1 ? [texts.howTo] : []),
-      ].join('\n')
-    }
-    await delivery.reply(chat, text, `agent:${id}:${word}`)
   }
 
   /** Leaves a message to another agent. */
@@ -218,4 +197,21 @@ export class Choosing extends RoomPart<ChoosingPorts> {
     await Promise.all([...this.#left.values()].map(({ open }) => open.settle(false)))
     this.#left.clear()
   }
+}
+
+/** Says which agent was chosen, or was perhaps meant, or which ones there are. @param rest what stood after the command */
+function describeChoice(
+  { agents: texts }: Texts,
+  agents: readonly KnownReader[],
+  { chosen, listens, rest }: { chosen: string | undefined; listens: string | undefined; rest: string },
+): string {
+  const names = agents.map(({ name }) => name)
+  const found = agents.find(({ name }) => name === chosen)
+  if (found) return texts.chosen(found.name, !found.isRunning)
+  const guess = guessName(rest, names)
+  if (guess !== undefined) return texts.unsure(guess)
+  const lines = agents.map(one => texts.line(one.name, one.about, one.name === listens, !one.isRunning))
+  return [rest && texts.unknown(rest.slice(0, 50)), ...lines, agents.length > 1 && texts.howTo]
+    .filter(Boolean)
+    .join('\n')
 }

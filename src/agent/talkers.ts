@@ -194,13 +194,17 @@ export class Talkers extends RoomPart<TalkersPorts> {
     return agents.find(({ name }) => name === chosen)?.name
   }
 
-  /** Returns the name of the agent if it has to be said: the user may use several, and listens to another one. */
+  /** Returns which of some agents gets what a user writes now. */
+  async findListener(chat: Chat, agents: readonly KnownReader[]): Promise<string | undefined> {
+    return (await this.findChosen(chat, agents)) ?? agents.find(({ isRunning }) => isRunning)?.name
+  }
+
+  /** Returns the name of the agent if it has to be said: the user may use several, and another one listens. */
   async findMark(chat: Chat): Promise<string | undefined> {
-    const { agents } = await this.findAgents(chat.session, chat.user_id)
-    if (agents.length < 2) return undefined
     const { name } = this.ports.config
-    const chosen = await this.findChosen(chat, agents)
-    return (chosen ?? agents.find(({ isRunning }) => isRunning)?.name) === name ? undefined : name
+    const { agents } = await this.findAgents(chat.session, chat.user_id)
+    const isClear = agents.length < 2 || (await this.findListener(chat, agents)) === name
+    return isClear ? undefined : name
   }
 
   /** Returns what the processes of other agents have to know of this one. */
@@ -211,7 +215,7 @@ export class Talkers extends RoomPart<TalkersPorts> {
     const ids = [...(this.#allowed.get(name)?.keys() ?? [])]
     return {
       about: describeBackend(backend),
-      allow: allow === 'everyone' && !users ? allow : users ? [] : ids,
+      allow: users || allow !== 'everyone' ? ids : allow,
       ...(users && { users: ids }),
       ...(agents.length > 1 && { besides: this.#besidesOf(config) }),
       ...(operator !== undefined && { operator: this.#operators.get(name)?.user_id ?? '' }),

@@ -483,7 +483,7 @@ test('notices of a turn, and what is left of an answer, begin with the name of a
   const { clock } = agents.library
   const code = new PlayedBackend()
   await agents.start(answer('home'), named('home'))
-  await agents.start(code, named('code'))
+  await agents.start(code, named('code', { long: 'split' }))
   clock.advance(6000)
   await agents.say('@code work')
   await agents.until('it works', () => code.runs.length === 1)
