@@ -100,14 +100,6 @@ export interface AgentChoice {
   readonly agent: string
 }
 
-/** What a person chose for a conversation, by the ids and names that the agent and its owner gave. */
-export interface ConversationChoices {
-  model?: string
-  mode?: string
-  /** Name of the folder in which the agent works, one of those that the owner named. */
-  place?: string
-}
-
 /** A session of the agent that a conversation may go on with. */
 export interface KeptSession {
   agent_session: string
@@ -118,10 +110,15 @@ export interface KeptSession {
 }
 
 /** What an agent keeps about a conversation. */
-export interface ConversationState extends ConversationChoices {
+export interface ConversationState {
   /** The agent's own id of its session; absent: the next turn begins a new one. */
   agent_session?: string
   folder?: string
+  /** Model and mode that a person chose, by the ids that the agent has for them. */
+  model?: string
+  mode?: string
+  /** Folder that a person chose, by the name that the owner gave it. */
+  place?: string
   /** Title of the current session, also of one that has not begun. */
   title?: string
   /** Its newest sessions, the newest first, the current one among them. */

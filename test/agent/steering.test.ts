@@ -254,11 +254,16 @@ describe('a choice', () => {
     for (const word of ['/model 2', '/mode 2', '/cd'])
       expect(await ask(agents, word, friend)).toBe(steer.notYours)
     expect(await ask(agents, '/help', friend)).toContain('/Model word0')
+    await ask(agents, '/mode free')
     await own.stop()
     const boss = { allow: 'everyone', operator: friend, users: undefined } as const
-    await agents.start(offering().backend, boss)
+    const { backend } = offering()
+    await agents.start(backend, boss)
     expect(await ask(agents, '/model 2', friend)).toBe(steer.chosen('Model large'))
     expect(await ask(agents, '/model 2')).toBe(steer.notYours)
+    // What the owner chose as the one who decided does not hold any more.
+    await ask(agents, 'hello')
+    expect(backend.runs[0]!.context.mode).toBeUndefined()
   })
 
   test('counts from the next turn, and a running one goes on', async () => {

@@ -156,8 +156,8 @@ test('beside a running service it uses its account and phone, over ACP too', asy
   await agentReads(dir, 'agent')
   await service.phone('say', { text: 'over ACP' })
   await agent.shows('You said: over ACP')
-  // The start says what it knows of the mode; this agent has none.
-  await until('the mode is said', 30_000, () => /agent "agent": no modes/.test(agent.running.stdout))
+  // The start says what it knows of the mode.
+  await until('the mode is said', 30_000, () => /agent "agent": mode careful/.test(agent.running.stdout))
   const other = startAgent(dir, '--acp', '--name', 'other', '--mode', 'nope', ...echo, '--acp')
   const failed = await other.running.exited
   expect([failed.status, failed.stderr]).toEqual([2, expect.stringContaining('"nope"')])

@@ -146,7 +146,7 @@ async function tenTurns(way: Way, installedIn: string): Promise<void> {
     const listSessions = backend.listSessions?.bind(backend)
     return agents.start(
       Object.assign(new PlayedBackend(), { run, close: () => backend.close(), look, listSessions }),
-      { gatherMs: 1500 },
+      { gatherMs: 1500, long: 'split' },
       ports,
     )
   }
