@@ -18,7 +18,7 @@ import type { Texts } from './texts.ts'
 
 /** A shorter absence of an agent, such as a restart, is not told. */
 const awayMs = 15_000
-/** Each absence is told once in this time. */
+/** A notice of an absence comes once in this time. */
 const toldEveryMs = 10 * 60_000
 /** Messages before a picture in which the name of an agent is looked for. */
 const lookedAt = 10
@@ -66,7 +66,7 @@ interface LeftMessage {
 
 export class Choosing extends RoomPart<ChoosingPorts> {
   readonly #left = new Map<number, LeftMessage>()
-  /** When the absence of an agent was told, by chat and agent. */
+  /** When the last notice of an absence was sent, by chat and agent. */
   readonly #told = new Map<string, number>()
   /** By message that waited when this agent started: the others that had read it to the end. */
   readonly #readBy = new Map<number, Set<string>>()

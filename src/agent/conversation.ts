@@ -214,7 +214,7 @@ export class UserConversation {
       return tell(({ begun }) => begun)
     }
     log.info('the user stopped the agent', { ...this.key, turns: waiting + Number(isRunning) })
-    // Of several agents another one may have stopped something.
+    // Another agent of the person may have stopped something.
     const isStopped = isRunning || waiting > 0 || (isForAll && (await this.#isOneOfMany()))
     return tell(texts => (isStopped ? texts.stopped(waiting) : texts.nothingToStop))
   }
