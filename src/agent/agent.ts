@@ -91,7 +91,6 @@ class Agent {
   readonly #config: AgentConfig
   readonly #ports: AgentPorts
   readonly #closing: AbortSignal
-  readonly #people: Talkers
   readonly #approvals: Approvals
   readonly #choosing: Choosing
   readonly #conversations = new Map<string, UserConversation>()
@@ -125,7 +124,6 @@ class Agent {
     this.#config = config
     this.#ports = ports
     this.#closing = closing
-    this.#people = people
     this.#conversationPorts = {
       svc,
       work,
@@ -157,12 +155,12 @@ class Agent {
     if (!(await this.#claim())) return unlink()
     const looking = this.#lookForWork(signal)
     try {
-      for (const unowned of await this.#people.listUnowned())
+      for (const unowned of await this.#conversationPorts.people.listUnowned())
         log.warn('the owner of a session is not known; its users get no answer unless they are allowed', {
           session: unowned,
         })
       const session = await sessionOf(this.#config, this.#ports)
-      for (const unknown of await this.#people.listUnknown())
+      for (const unknown of await this.#conversationPorts.people.listUnknown())
         log.warn('nobody has this name; svc users name ID NAME gives it to a person', { name: unknown })
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
@@ -185,7 +183,7 @@ class Agent {
 
   async #claim(): Promise<boolean> {
     const session = await sessionOf(this.#config, this.#ports)
-    return this.#work.claimAgent(this.#config.name, session, await this.#people.describe())
+    return this.#work.claimAgent(this.#config.name, session, await this.#conversationPorts.people.describe())
   }
 
   /** Takes a message, or leaves it to another agent. */
@@ -194,7 +192,7 @@ class Agent {
     const { name } = this.#config
     const { from_user: user, session } = open.message
     try {
-      const { agents, standing } = await this.#people.findAgents(session, user)
+      const { agents, standing } = await this.#conversationPorts.people.findAgents(session, user)
       const isOwn = agents.some(one => one.name === name)
       const mayCommand = isOwn && standing === 'allowed'
       if (mayCommand && (await this.#choosing.obey(open.message, agents))) return await open.settle(true)

@@ -34,16 +34,16 @@ export class UserConversation {
    * answer.
    */
   readonly #marks = new Map<OpenMessage, 'answer' | 'old'>()
-  /** Messages and commands are taken one after another: how many steps are not done yet, and the last of them. */
-  #steps = { open: 0, last: Promise.resolve() }
+  /**
+   * Messages and commands are taken one after another: how many steps are not done yet, the last of them, and the last
+   * change of the state.
+   */
+  #steps = { open: 0, last: Promise.resolve(), changed: Promise.resolve() as Promise<unknown> }
   #current: (TurnPlace & { id: number; hasBegun: boolean }) | undefined
   /** Turns that the user stopped before they began. */
   readonly #dropped = new Set<number>()
-  #working: Promise<void> | undefined
-  /** The state changes step by step: the last step. */
-  #changing: Promise<unknown> = Promise.resolve()
-  /** Whether to look for turns (again), and why the last one was not finished. */
-  #next: { isWanted: boolean; error?: unknown } = { isWanted: false }
+  /** Turns run one after another: whether to look for more, why the last one was not finished, and what runs. */
+  #turns: { isWanted: boolean; error?: unknown; working?: Promise<void> | undefined } = { isWanted: false }
 
   constructor(key: ConversationKey, ports: TurnPorts) {
     const { clock, config } = ports
@@ -57,12 +57,12 @@ export class UserConversation {
 
   /** Why its turn was not finished. It is tried again. */
   get error(): unknown {
-    return this.#next.error
+    return this.#turns.error
   }
 
   /** Whether it can be forgotten. */
   get isIdle(): boolean {
-    return this.#burst.isEmpty && this.#steps.open === 0 && this.#working === undefined
+    return this.#burst.isEmpty && this.#steps.open === 0 && this.#turns.working === undefined
   }
 
   /**
@@ -76,14 +76,14 @@ export class UserConversation {
 
   /** Works on open turns until there are none. */
   run(): void {
-    this.#next.isWanted = true
-    this.#working ??= this.#work()
+    this.#turns.isWanted = true
+    this.#turns.working ??= this.#work()
   }
 
   /** Gives back the messages that are in no turn, and waits for the running turn to stop. */
   async close(): Promise<void> {
     await Promise.all(this.#burst.take().map(open => open.settle(false)))
-    await Promise.all([this.#steps.last, this.#working])
+    await Promise.all([this.#steps.last, this.#turns.working])
   }
 
   #do(step: () => Promise<void>): void {
@@ -222,11 +222,11 @@ export class UserConversation {
   /** @param isChoice a person chose something: the change has a line in the audit log */
   #change(change: (state: ConversationState) => ConversationState, isChoice = false): Promise<void> {
     const { work } = this.#ports
-    const next = this.#changing.then(async () => {
+    const next = this.#steps.changed.then(async () => {
       const claimed = await work.claim(this.key)
       if (claimed) await work[isChoice ? 'steer' : 'saveState'](this.key, change(claimed.state))
     })
-    this.#changing = next.catch(() => {})
+    this.#steps.changed = next.catch(() => {})
     return next
   }
 
@@ -272,18 +272,21 @@ export class UserConversation {
 
   async #work(): Promise<void> {
     const { clock, log, over } = this.#ports
-    while (this.#next.isWanted && !over.aborted) {
-      this.#next.isWanted = false
+    while (this.#turns.isWanted && !over.aborted) {
+      this.#turns.isWanted = false
       try {
-        this.#next = { isWanted: await this.#runNext() }
+        const wasThere = await this.#runNext()
+        this.#turns.isWanted ||= wasThere
+        this.#turns.error = undefined
       } catch (error) {
         if (over.aborted || error instanceof ClaimLost) break
-        this.#next = { isWanted: true, error }
+        this.#turns.isWanted = true
+        this.#turns.error = error
         log.warn('turn of an agent not finished; it is tried again', { ...this.key, error })
         await clock.sleep(retryMs, over)
       }
     }
-    this.#working = undefined
+    this.#turns.working = undefined
   }
 
   /** Messages whose answers would wait for one another's slots are one turn: it begins when a slot is free. */

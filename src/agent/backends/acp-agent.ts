@@ -72,15 +72,17 @@ export class AcpAgent {
   /** Whether the agent loaded the session and may replay what was said in it. Until the end of the next turn. */
   #isLoaded = false
   #turn: AcpTurn | undefined
-  readonly #offers: Record<'mode' | 'model', OfferedChoices> = {
-    mode: { choices: [], current: undefined },
-    model: { choices: [], current: undefined },
+  /** What it offers, what was last set as people chose it, and whether it has told its commands. */
+  readonly #steer: {
+    readonly offers: Record<'mode' | 'model', OfferedChoices>
+    chosen?: Pick<SessionContext, 'mode' | 'model'>
+    commands: readonly Choice[]
+    readonly told: PromiseWithResolvers<void>
+  } = {
+    offers: { mode: { choices: [], current: undefined }, model: { choices: [], current: undefined } },
+    commands: [],
+    told: Promise.withResolvers<void>(),
   }
-  /** What was last set as people chose it. */
-  #chosen: Pick<SessionContext, 'mode' | 'model'> | undefined
-  #commands: readonly Choice[] = []
-  /** Resolves when it has told its commands. */
-  readonly #told = Promise.withResolvers<void>()
   /** The turn, until it has ended; a stopped turn takes a while. */
   #working: Promise<unknown> | undefined
 
@@ -171,17 +173,17 @@ export class AcpAgent {
    * @throws as `openSession`
    */
   async choose({ mode, model, signal }: SessionContext): Promise<string> {
-    const offers = this.#offers
+    const offers = this.#steer.offers
     const has = ({ choices }: OfferedChoices, id?: string) => choices.some(one => one.id === id)
     const wanted = has(offers.mode, mode) ? { name: mode! } : (this.#options.mode ?? 'ask')
-    const before = this.#chosen
+    const before = this.#steer.chosen
     try {
       if (!before || before.mode !== mode || before.model !== model) {
         if (has(offers.model, model) && model !== offers.model.current)
           await this.#set('model', model!, signal)
         const other = chooseMode(offers.mode, wanted)
         if (other) await this.#set('mode', other.id, signal)
-        this.#chosen = { mode, model }
+        this.#steer.chosen = { mode, model }
       }
       return describeMode(offers.mode, wanted)
     } catch (error) {
@@ -194,11 +196,11 @@ export class AcpAgent {
     const { agentSession, signal } = context
     if (this.#session === undefined) await this.openSession(context)
     // Most agents tell their commands a moment after the session.
-    await Promise.race([endsWithin(this.#options.limits.quietMs, this.#told.promise), aborts(signal)])
+    await Promise.race([endsWithin(this.#options.limits.quietMs, this.#steer.told.promise), aborts(signal)])
     signal.throwIfAborted()
-    const { mode, model } = this.#offers
+    const { mode, model } = this.#steer.offers
     const modes = { ...mode, choices: mode.choices.map(one => ({ ...one, asks: isAsking(one) })) }
-    return { isSame: this.#session === agentSession, model, mode: modes, commands: this.#commands }
+    return { isSame: this.#session === agentSession, model, mode: modes, commands: this.#steer.commands }
   }
 
   /** Same as `Backend.listSessions`. */
@@ -254,22 +256,22 @@ export class AcpAgent {
   /** Notes what an update tells about the session. */
   #note({ availableCommands, currentModeId, sessionUpdate, ...update }: Record<string, unknown>): void {
     if (sessionUpdate === 'config_option_update') this.#takeOffers(update)
-    if (sessionUpdate === 'current_mode_update') this.#offers.mode.current = String(currentModeId)
+    if (sessionUpdate === 'current_mode_update') this.#steer.offers.mode.current = String(currentModeId)
     if (sessionUpdate !== 'available_commands_update' || !Array.isArray(availableCommands)) return
-    this.#commands = availableCommands.map(toChoice)
-    this.#told.resolve()
+    this.#steer.commands = availableCommands.map(toChoice)
+    this.#steer.told.resolve()
   }
 
   #takeOffers(answer: unknown): void {
     for (const kind of ['mode', 'model'] as const) {
       const offer = readOffer(answer, kind)
-      if (offer.choices.length > 0) this.#offers[kind] = offer
+      if (offer.choices.length > 0) this.#steer.offers[kind] = offer
     }
   }
 
   async #set(kind: 'mode' | 'model', id: string, signal: AbortSignal): Promise<void> {
     const sessionId = this.#session!
-    const { option: configId } = this.#offers[kind]
+    const { option: configId } = this.#steer.offers[kind]
     const [method, input] =
       configId === undefined
         ? [`session/set_${kind}`, { sessionId, [`${kind}Id`]: id }]
@@ -279,7 +281,7 @@ export class AcpAgent {
       `session/set_${kind}`,
       signal,
     )
-    this.#offers[kind].current = id
+    this.#steer.offers[kind].current = id
     this.#takeOffers(answer)
   }
 
