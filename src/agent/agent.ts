@@ -65,7 +65,7 @@ export async function runAgent(
       const work = await svc.workAsAgent()
       if (await work.claimAgent(config.name, await sessionOf(config, ports))) {
         isWaiting = false
-        await new Agent(svc, work, backend, config, ports, closing).run()
+        await new Agent(svc, work, backend, config, ports).run(closing)
       } else if (!isWaiting) {
         isWaiting = true
         log.warn('another process runs an agent of this name; this one waits until it ends', {
@@ -90,7 +90,7 @@ class Agent {
   readonly #work: AgentWork
   readonly #config: AgentConfig
   readonly #ports: AgentPorts
-  readonly #closing: AbortSignal
+  readonly #people: Talkers
   readonly #approvals: Approvals
   readonly #choosing: Choosing
   readonly #conversations = new Map<string, UserConversation>()
@@ -98,14 +98,7 @@ class Agent {
   /** Aborts when the claim is lost or given up. */
   readonly #over = new AbortController()
 
-  constructor(
-    svc: Svc,
-    work: AgentWork,
-    backend: Backend,
-    config: AgentConfig,
-    ports: AgentPorts,
-    closing: AbortSignal,
-  ) {
+  constructor(svc: Svc, work: AgentWork, backend: Backend, config: AgentConfig, ports: AgentPorts) {
     const { ask, clock, dataFolder, findAsker, folders, log, takeAnswer } = ports
     const over = this.#over.signal
     const { delivery, people } = createDelivery(svc, work, config, ports, {
@@ -123,7 +116,7 @@ class Agent {
     this.#work = work
     this.#config = config
     this.#ports = ports
-    this.#closing = closing
+    this.#people = people
     this.#conversationPorts = {
       svc,
       work,
@@ -144,23 +137,23 @@ class Agent {
   }
 
   /** Works until the process closes, or another one has the claim. */
-  async run(): Promise<void> {
+  async run(closing: AbortSignal): Promise<void> {
     const { log } = this.#ports
     const { name, operator } = this.#config
     const { signal } = this.#over
-    const unlink = followSignal(this.#closing, this.#over)
+    const unlink = followSignal(closing, this.#over)
     await this.#ports.closeLost(name)
     // Others know of it before it decides about the first message.
     await this.#work.begin(name)
     if (!(await this.#claim())) return unlink()
     const looking = this.#lookForWork(signal)
     try {
-      for (const unowned of await this.#conversationPorts.people.listUnowned())
+      for (const unowned of await this.#people.listUnowned())
         log.warn('the owner of a session is not known; its users get no answer unless they are allowed', {
           session: unowned,
         })
       const session = await sessionOf(this.#config, this.#ports)
-      for (const unknown of await this.#conversationPorts.people.listUnknown())
+      for (const unknown of await this.#people.listUnknown())
         log.warn('nobody has this name; svc users name ID NAME gives it to a person', { name: unknown })
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
@@ -183,7 +176,7 @@ class Agent {
 
   async #claim(): Promise<boolean> {
     const session = await sessionOf(this.#config, this.#ports)
-    return this.#work.claimAgent(this.#config.name, session, await this.#conversationPorts.people.describe())
+    return this.#work.claimAgent(this.#config.name, session, await this.#people.describe())
   }
 
   /** Takes a message, or leaves it to another agent. */
@@ -192,7 +185,7 @@ class Agent {
     const { name } = this.#config
     const { from_user: user, session } = open.message
     try {
-      const { agents, standing } = await this.#conversationPorts.people.findAgents(session, user)
+      const { agents, standing } = await this.#people.findAgents(session, user)
       const isOwn = agents.some(one => one.name === name)
       const mayCommand = isOwn && standing === 'allowed'
       if (mayCommand && (await this.#choosing.obey(open.message, agents))) return await open.settle(true)
