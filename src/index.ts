@@ -79,6 +79,7 @@ export type {
   NewTurn,
   StoredAnswer,
   StoredQuestion,
+  StoredTime,
   StoredTurn,
   TurnChange,
 } from './storage/agents.ts'

@@ -22,6 +22,7 @@ import { UserConversation } from './conversation.ts'
 import { type AgentBase, createDelivery } from './delivery.ts'
 import type { Taken } from './questions.ts'
 import type { Talkers } from './talkers.ts'
+import { Times } from './times.ts'
 import type { TurnPorts } from './turn.ts'
 
 /** Turns that run at the same time. */
@@ -89,6 +90,7 @@ class Agent {
   readonly #closing: AbortSignal
   readonly #people: Talkers
   readonly #approvals: Approvals
+  readonly #times: Times
   readonly #conversations = new Map<string, UserConversation>()
   readonly #conversationPorts: TurnPorts
   /** Aborts when the claim is lost or given up. */
@@ -113,6 +115,7 @@ class Agent {
     })
     const show = delivery.show.bind(delivery)
     this.#approvals = new Approvals({ svc, work, people, config, show, clock })
+    this.#times = new Times({ work, people, delivery, config, clock })
     this.#svc = svc
     this.#work = work
     this.#config = config
@@ -128,6 +131,7 @@ class Agent {
       delivery,
       ask,
       takeAnswer,
+      times: this.#times,
       folders,
       dataFolder,
       permits: new Permits(maxTurns),
@@ -243,6 +247,7 @@ class Agent {
           await this.#approvals.tidy()
           renewAt = clock.monotonic() + renewEveryMs
         }
+        await this.#times.run(setAside)
         for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
       },
     )

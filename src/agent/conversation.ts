@@ -164,12 +164,14 @@ export class UserConversation {
   }
 
   /** Does what the user commands. No agent sees it. */
-  async #obey({ word }: AgentCommand, { id }: Message): Promise<void> {
-    const { delivery, log, work } = this.#ports
+  async #obey(command: AgentCommand, message: Message): Promise<void> {
+    const { delivery, log, times, work } = this.#ports
+    const { word } = command
     const { session, user } = this.key
     const tell = (text: (texts: Texts) => string) =>
-      delivery.reply({ session, user_id: user }, text, `agent:${id}:${word}`)
+      delivery.reply({ session, user_id: user }, text, `agent:${message.id}:${word}`)
     if (word === 'help') return tell(({ help }) => help)
+    if (word === 'at' || word === 'times' || word === 'cancel') return times.obey(command, message, tell)
     if (word === 'status') return this.#tellStatus(tell)
     if (word === 'more') {
       const turn = await work.findMore(this.key)

@@ -78,8 +78,7 @@ export function localZone(): string | undefined {
 }
 
 /** Same, by its name. */
-export const machineZone = (): string =>
-  localZone() ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
+export const machineZone = (): string => localZone() ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** Lets the runtime know the zone that TZ means, if it can be read. Programs that svc starts get it too. */
 export function adoptTimeZone(): void {

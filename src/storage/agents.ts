@@ -3,6 +3,7 @@
  * questions. The rules for every method are in `store.ts`.
  */
 import type { AgentQuestion, AgentTurn, QuestionOption, TurnPart, TurnStatus } from '../model/agent.ts'
+import type { TimeRule } from '../model/time-rule.ts'
 
 /** Names a conversation of a user with an agent. */
 export interface ConversationKey {
@@ -118,6 +119,29 @@ export interface TurnFilter {
   /** Only turns with a lower id. */
   before?: number | undefined
   limit: number
+}
+
+/** When an agent is to do something for a person. */
+export interface NewTime {
+  session: string
+  user_id: string
+  /** Absent: the one that the person has chosen then. */
+  agent?: string | undefined
+  prompt: string
+  rule: TimeRule
+  zone: string
+  /** The next time (Unix ms); absent: it stands still, in a copy of the store. */
+  due_at?: number
+  made_by: string
+}
+
+export interface StoredTime extends NewTime {
+  id: number
+  created_at: number
+  /** A time that was missed, of which the person was not told yet. */
+  missed_at?: number
+  /** Its newest turn has not ended, or the answer waits in the outbox. */
+  isWaiting: boolean
 }
 
 /**
@@ -244,6 +268,37 @@ export interface AgentStore {
 
   /** Returns the open questions, oldest first; not those about drafts. */
   listQuestions(agent?: string): Promise<StoredQuestion[]>
+
+  /**
+   * Adds a time. One of the person with the same words and rule stays, and goes on if it stood still.
+   *
+   * @throws SvcError `invalid_arguments` if the person has `mostTimes`; `window_closed` if the user was erased
+   */
+  addTime(time: NewTime): Promise<StoredTime>
+
+  /** Returns times, the next one first. due: whose time has come. missed: of whose the person has to be told */
+  listTimes(filter: Omit<TurnFilter, 'before' | 'limit'> & { only?: 'due' | 'missed' }): Promise<StoredTime[]>
+
+  /** @returns the time; undefined if there is none with this id */
+  removeTime(id: number): Promise<StoredTime | undefined>
+
+  /**
+   * Goes on from the due time of `time`: to `next`, with a turn or without one. Without `next` the time is removed, unless it
+   * was missed.
+   *
+   * @returns false, without a change, if another process did that
+   */
+  passTime(
+    time: Pick<StoredTime, 'id' | 'due_at'>,
+    to: {
+      next?: number | undefined
+      missed_at?: number | undefined
+      turn?: Required<Pick<NewTurn, 'agent' | 'prompt'>> | undefined
+    },
+  ): Promise<boolean>
+
+  /** Records that the person was told of a missed time. One that has no other is removed. */
+  settleMissed(time: Pick<StoredTime, 'id' | 'missed_at' | 'rule'>): Promise<void>
 
   /** Returns the questions about drafts, oldest first: the open ones, or all of these turns. */
   listDrafts(turns?: readonly number[]): Promise<StoredQuestion[]>

@@ -30,6 +30,7 @@ import {
   write,
 } from '../routine.ts'
 import { createAgentQuestions, isOpen, isUnanswered, type QuestionVerbs } from './agent-questions.ts'
+import { createAgentTimes, type TimeVerbs } from './agent-times.ts'
 
 const leaseMs = 60_000
 /** Newest turns of a conversation in which messages are looked for that come again. */
@@ -44,9 +45,12 @@ function* readTurns(where: Sql): Routine<StoredTurn[]> {
   return (yield* readAll<TurnRow>(sql`${turnColumns} ${where}`)).map(turnOf)
 }
 
+/** They have nouns of their own. */
+type OtherVerb = keyof QuestionVerbs | keyof TimeVerbs
+
 type ConversationRow = ClaimRow & ConversationState & { id: number }
 
-class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof QuestionVerbs>> {
+class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, OtherVerb>> {
   readonly #owner: string
   /** Columns of a `ClaimRow` of a conversation `c`. */
   readonly #claimColumns: Sql
@@ -74,7 +78,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   /** Returns the row of a conversation; adds it if it is not there. @param session its key */
-  *#ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
+  *ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
     yield* this.context.rejectErased(user)
     const found = sql`SELECT id FROM agent_conversation
       WHERE agent = ${agent} AND session = ${session} AND peer = ${user}`
@@ -144,7 +148,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   *addTurn({ source, messages, prompt, isFresh = false, ...key }: NewTurn): Routine<StoredTurn> {
-    const conversation = yield* this.#ensure(key, yield* this.#sessionOf(messages[0], key.session))
+    const conversation = yield* this.ensure(key, yield* this.#sessionOf(messages[0], key.session))
     yield* readHeld(sql`SELECT id FROM agent_conversation WHERE id = ${conversation}`)
     const newest = yield* readFirst<{ id: number }>(sql`SELECT coalesce(max(id), 0) AS id FROM agent_turn
       WHERE conversation = ${conversation}`)
@@ -176,7 +180,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
 
   *claimAgent(agent: string, session?: string): Routine<boolean> {
     // The row of the agent itself has session 0 and no user. What it answers in is the key of its only session.
-    const id = yield* this.#ensure({ agent, user: '' }, 0)
+    const id = yield* this.ensure({ agent, user: '' }, 0)
     const row = yield* this.#take(nameOf({ agent }), id)
     if (!row) return false
     const key = session === undefined ? undefined : `${yield* this.context.ensureSession(session)}`
@@ -241,7 +245,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
         sql`SELECT ${this.context.sessionKey(key.session)} AS key`,
       )
       if (session?.key === undefined) return undefined
-      id = yield* this.#ensure(key, session.key)
+      id = yield* this.ensure(key, session.key)
     }
     const row = yield* this.#take(name, id)
     if (!row) return undefined
@@ -383,7 +387,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 }
 
-const modes: Modes<Omit<AgentStore, keyof QuestionVerbs>> = {
+const modes: Modes<Omit<AgentStore, OtherVerb>> = {
   addTurn: 'write',
   changeTurn: 'write',
   joinTurns: 'write',
@@ -406,10 +410,14 @@ const modes: Modes<Omit<AgentStore, keyof QuestionVerbs>> = {
   countTurns: 'plain',
 }
 
-export const openAgents = (context: NounContext, run: Runner): AgentStore => ({
-  ...openNoun({ verbs: new AgentVerbs(context), modes }, run),
-  ...openNoun(createAgentQuestions(context), run),
-})
+export function openAgents(context: NounContext, run: Runner): AgentStore {
+  const verbs = new AgentVerbs(context)
+  return {
+    ...openNoun({ verbs, modes }, run),
+    ...openNoun(createAgentQuestions(context), run),
+    ...openNoun(createAgentTimes(context, verbs), run),
+  }
+}
 
 type ListedRow = Omit<StoredConversation, 'isAsking'> & { asking: unknown }
 
