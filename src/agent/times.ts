@@ -1,27 +1,21 @@
 /** What people want done at a time: their commands, and the turns that begin when it has come. */
 import { machineZone } from '../config/time-zone.ts'
-import { type AgentWork, isSvcError, type Message, type StoredTime } from '../index.ts'
-import { readTime } from '../model/spoken-time.ts'
-import { clockIn, nextOf } from '../model/time-rule.ts'
+import { isSvcError, type Message, type StoredTime } from '../index.ts'
+import { formatRule, readTime } from '../model/spoken-time.ts'
+import { nextOf } from '../model/time-rule.ts'
 import { plainOf } from '../model/typed-answer.ts'
-import type { Clock } from '../platform/clock.ts'
-import { RoomPart } from '../platform/runtime.ts'
 import type { SetAside } from '../platform/apart.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { AgentCommand } from './commands.ts'
-import type { AgentConfig } from './config.ts'
-import type { AnswerDelivery } from './delivery.ts'
 import type { Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
+import type { TurnPorts } from './turn.ts'
 
 /** What comes later than this after its time is not done. */
 const lateMs = 60 * 60_000
 
-export interface TimesPorts {
-  readonly work: Pick<AgentWork, 'addTime' | 'listTimes' | 'passTime' | 'removeTime' | 'settleMissed'>
-  readonly people: Pick<Talkers, 'findOperator' | 'findStanding'>
-  readonly delivery: Pick<AnswerDelivery, 'tell'>
-  readonly config: Pick<AgentConfig, 'name' | 'zone'>
-  readonly clock: Pick<Clock, 'now'>
+interface TimesPorts extends Pick<TurnPorts, 'clock' | 'config' | 'delivery' | 'work'> {
+  readonly people: Talkers
 }
 
 type Reply = (text: (texts: Texts) => string) => Promise<void>
@@ -35,8 +29,8 @@ export class Times extends RoomPart<TimesPorts> {
     const { people, work } = this.ports
     const { from_user: user, session } = message
     if ((await people.findOperator(session))?.user_id !== user) return reply(({ time }) => time.notYours)
-    if (word === 'at')
-      return this.#add(`${/^\/(?:every|in)$/.exec(written)?.[0].slice(1) ?? ''} ${rest}`, message, reply)
+    const head = ['/every', '/in'].includes(written) ? `${written.slice(1)} ` : ''
+    if (word === 'at') return this.#add(`${head}${rest}`, message, reply)
     const all = await work.listTimes({ session, user })
     if (word === 'times') return reply(({ time }) => time.listed(all))
     const id = Number(/\d{1,15}/.exec(plainOf(rest))?.[0])
@@ -50,11 +44,11 @@ export class Times extends RoomPart<TimesPorts> {
     const zone = config.zone ?? machineZone()
     // A message may come late, or again.
     const read = readTime(text, { now: timestamp, zone })
-    if ('why' in read) return reply(({ time }) => time.unclear(read, zone))
-    const { isMoved, rest: prompt, rule } = read
-    const due_at = read.due > clock.now() ? read.due : nextOf(rule, zone, clock.now(), read.due)
-    if (due_at === undefined) return reply(({ time }) => time.unclear({ why: 'past' }, zone))
-    if (prompt === '') return reply(({ time }) => time.wordless({ ...read, due: due_at }, zone))
+    if ('why' in read) return reply(({ time }) => time.unclear(read.why, zone, read.as))
+    const { due, isMoved, rest: prompt, rule } = read
+    const due_at = due > clock.now() ? due : nextOf(rule, zone, clock.now(), due)
+    if (due_at === undefined) return reply(({ time }) => time.past)
+    if (prompt === '') return reply(({ time }) => time.unclear('words', zone, { due: due_at, rule }))
     try {
       const added = await work.addTime({ session, user_id, prompt, rule, zone, due_at, made_by: 'owner' })
       await reply(({ time }) => time.added(added, isMoved))
@@ -77,7 +71,7 @@ export class Times extends RoomPart<TimesPorts> {
       const [first] = times
       const key = `agent:missed:${first!.id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
       await this.ports.delivery.tell(first!, ({ time }) => time.missed(times), key)
-      for (const time of times) await this.ports.work.settleMissed(time)
+      for (const time of times) await this.ports.work.passTime(time, { due_at: time.due_at })
     }
     this.#isMissed = false
   }
@@ -100,16 +94,15 @@ export class Times extends RoomPart<TimesPorts> {
   /** Goes on from a time that has come: with a turn, unless it is too late, or the answer before still waits. */
   async #pass(time: StoredTime): Promise<void> {
     const { clock, config, work } = this.ports
-    const { due_at = 0, isWaiting, prompt: words, rule, zone } = time
+    const { due_at = 0, isWaiting, missed_at, rule, zone } = time
     const now = clock.now()
     const newest = nextOf(rule, zone, Math.max(due_at - 1, now - lateMs), due_at)
-    const shown = new Date(clockIn(zone, newest ?? 0)).toISOString().slice(0, 16).replace('T', ' ')
-    const prompt = `[${shown}, as you were asked before:]\n${words}`
+    const prompt = `[${formatRule({ at: newest ?? now }, zone)}, as you were asked before:]\n${time.prompt}`
     const isTurn = !isWaiting && newest !== undefined && newest <= now
     const isLate = !isWaiting && due_at <= now - lateMs
     const isPassed = await work.passTime(time, {
-      next: nextOf(rule, zone, now, due_at),
-      ...(isLate && { missed_at: due_at }),
+      due_at: nextOf(rule, zone, now, due_at),
+      missed_at: isLate ? (missed_at ?? due_at) : missed_at,
       ...(isTurn && { turn: { agent: config.name, prompt } }),
     })
     this.#isMissed ||= isPassed && isLate

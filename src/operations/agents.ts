@@ -36,6 +36,17 @@ const user = optional.bounded(512, 'Only of this user, by id or name.', {
   examples: ['o9cq8example@im.wechat'],
 })
 
+/** What a turn without a message needs. */
+const forUser = {
+  user: bounded(512, 'The user who gets the answer, by id or name.', {
+    examples: ['o9cq8example@im.wechat'],
+  }),
+  prompt: bounded(100_000, 'What the agent is asked.', { examples: ['What is new today?'] }),
+  session: optional.bounded(200, 'Session. Default: the one that the user last wrote to.', {
+    examples: ['work'],
+  }),
+}
+
 const ids = { agent: 'agent', session: 'work', user_id: 'o9cq8example@im.wechat' }
 const exampleTurn = {
   id: 12,
@@ -192,13 +203,7 @@ export const injectAgentTurn = defineOperation({
   description:
     'Gives an agent a prompt that no user wrote, such as from cron. The user gets the answer. The turn waits until `svc agent` runs.',
   input: closed({
-    user: bounded(512, 'The user who gets the answer, by id or name.', {
-      examples: ['o9cq8example@im.wechat'],
-    }),
-    prompt: bounded(100_000, 'What the agent is asked.', { examples: ['What is new today?'] }),
-    session: optional.bounded(200, 'Session. Default: the one that the user last wrote to.', {
-      examples: ['work'],
-    }),
+    ...forUser,
     agent: optional.bounded(
       64,
       'Name of the agent. Default: the one that runs; of several, the one that the user talked with last.',
@@ -254,17 +259,10 @@ async function findAgent({ agents }: Pick<Gateway, 'agents'>, session: string, u
 }
 
 const exampleTime = {
-  id: 4,
-  session: ids.session,
-  user_id: ids.user_id,
-  when: 'every mon,tue,wed,thu,fri 08:00',
-  zone: 'Asia/Shanghai',
-  next_at: 1767312000000,
+  ...{ id: 4, session: ids.session, user_id: ids.user_id, when: 'every mon,tue,wed,thu,fri 08:00' },
+  ...{ zone: 'Asia/Shanghai', next_at: 1767312000000, made_by: 'owner', created_at: 1767225600000 },
   prompt: 'What is new today?',
-  created_at: 1767225600000,
-  made_by: 'owner',
 }
-const timeId = between(1, Number.MAX_SAFE_INTEGER, 'Id of the time.', { examples: [4] })
 
 export const listAgentTimes = defineOperation({
   name: 'list_agent_times',
@@ -287,6 +285,9 @@ export const listAgentTimes = defineOperation({
     (await gateway.agents.listTimes(await resolve(gateway, filter))).map(time => toTime(time, by)),
 })
 
+const exampleTimes =
+  '"tomorrow 7:30", "2026-12-24 18:00", "in 2h", "every weekday 8:00", "every mon,thu 18:30", "every 2h" or "每天8点"'
+
 export const addAgentTime = defineOperation({
   name: 'add_agent_time',
   title: 'Let an agent do something at a time',
@@ -295,21 +296,9 @@ export const addAgentTime = defineOperation({
   subject: ['agent', 'user', 'session'],
   description: `At its time, the prompt becomes a turn of the agent, and the user gets the answer. A series pauses while an answer of it waits for the user. What is missed by more than an hour is not done later, and the user is told. A user may have ${mostTimes} times. The same once more changes nothing, but starts a time that stood still.`,
   input: closed({
-    user: bounded(512, 'The user who gets the answers, by id or name.', {
-      examples: ['o9cq8example@im.wechat'],
-    }),
-    when: bounded(
-      100,
-      'A time, such as "tomorrow 7:30", "2026-12-24 18:00" or "in 2h", or a series, such as "every weekday 8:00", "every mon,thu 18:30", "every 2h" or "每天8点".',
-      { examples: ['every weekday 8:00'] },
-    ),
-    prompt: bounded(100_000, 'What the agent is asked.', { examples: ['What is new today?'] }),
-    session: optional.bounded(200, 'Session. Default: the one that the user last wrote to.', {
-      examples: ['work'],
-    }),
-    agent: optional.bounded(64, 'Name of the agent. Default: the one that the user has chosen then.', {
-      examples: ['agent'],
-    }),
+    ...forUser,
+    when: bounded(100, `A time or a series: ${exampleTimes}.`, { examples: ['every weekday 8:00'] }),
+    agent: optional.bounded(64, 'Name of the agent. Default: the one that the user has chosen then.'),
     zone: optional.bounded(64, 'Time zone. Default: that of this machine.', { examples: ['Asia/Shanghai'] }),
   }),
   output: AgentTime,
@@ -333,20 +322,15 @@ export const addAgentTime = defineOperation({
     const { session, user_id } = await findUser(gateway, named, user)
     const read = readTime(when, { now: gateway.clock.now(), zone })
     if ('why' in read || read.rest !== '')
-      throw badArgument('when', 'why' in read ? whyNot[read.why] : `not clear from "${read.rest}" on`)
+      throw badArgument(
+        'when',
+        `expected a time that is to come, or a series with ${leastMinutes} minutes or more between its times, such as ${exampleTimes}`,
+      )
     const { due: due_at, rule } = read
     const time = { agent, session, user_id, prompt, rule, zone, due_at, made_by: formatPrincipal(by) }
     return toTime(await gateway.agents.addTime(time), by)
   },
 })
-
-const whyNot = {
-  form: 'expected a time such as "tomorrow 7:30", "2026-12-24 18:00", "in 2h" or "every weekday 8:00"',
-  absent: 'expected a day that exists',
-  past: 'expected a time that is still to come',
-  often: `expected at least ${leastMinutes} minutes between two times`,
-  unsure: 'not certain: write the date and the time, such as "2026-12-24 18:00"',
-}
 
 export const cancelAgentTime = defineOperation({
   name: 'cancel_agent_time',
@@ -354,7 +338,7 @@ export const cancelAgentTime = defineOperation({
   effect: 'destroy',
   right: 'agents',
   description: 'Removes a time. A turn that has begun goes on.',
-  input: closed({ id: timeId }),
+  input: closed({ id: between(1, Number.MAX_SAFE_INTEGER, 'Id of the time.', { examples: [4] }) }),
   output: AgentTime,
   errors: ['not_found'],
   examples: [{ summary: 'Cancelled', input: { id: 4 }, output: exampleTime }],

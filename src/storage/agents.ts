@@ -131,7 +131,7 @@ export interface NewTime {
   rule: TimeRule
   zone: string
   /** The next time (Unix ms); absent: it stands still, in a copy of the store. */
-  due_at?: number
+  due_at?: number | undefined
   made_by: string
 }
 
@@ -139,7 +139,7 @@ export interface StoredTime extends NewTime {
   id: number
   created_at: number
   /** A time that was missed, of which the person was not told yet. */
-  missed_at?: number
+  missed_at?: number | undefined
   /** Its newest turn has not ended, or the answer waits in the outbox. */
   isWaiting: boolean
 }
@@ -283,22 +283,15 @@ export interface AgentStore {
   removeTime(id: number): Promise<StoredTime | undefined>
 
   /**
-   * Goes on from the due time of `time`: to `next`, with a turn or without one. Without `next` the time is removed, unless it
-   * was missed.
+   * Goes on from a time: begins a turn, and keeps when it is due next and what the person has to be told. What is to be done
+   * once, and has neither, is removed.
    *
    * @returns false, without a change, if another process did that
    */
   passTime(
-    time: Pick<StoredTime, 'id' | 'due_at'>,
-    to: {
-      next?: number | undefined
-      missed_at?: number | undefined
-      turn?: Required<Pick<NewTurn, 'agent' | 'prompt'>> | undefined
-    },
+    time: Pick<StoredTime, 'id' | 'due_at' | 'rule'>,
+    to: Partial<Pick<StoredTime, 'due_at' | 'missed_at'>> & { turn?: { agent: string; prompt: string } },
   ): Promise<boolean>
-
-  /** Records that the person was told of a missed time. One that has no other is removed. */
-  settleMissed(time: Pick<StoredTime, 'id' | 'missed_at' | 'rule'>): Promise<void>
 
   /** Returns the questions about drafts, oldest first: the open ones, or all of these turns. */
   listDrafts(turns?: readonly number[]): Promise<StoredQuestion[]>

@@ -68,13 +68,13 @@ onEach(it => {
     expect(await agents.listTimes({ only: 'due' })).toEqual([time])
     const next = t.clock.at + 1000
     await using other = await t.second()
-    expect(await other.store.agents.passTime(time, { next, turn })).toBe(true)
-    expect(await agents.passTime(time, { next, turn })).toBe(false)
+    expect(await other.store.agents.passTime(time, { due_at: next, turn })).toBe(true)
+    expect(await agents.passTime(time, { due_at: next, turn })).toBe(false)
     expect(await prompts(t)).toEqual([['time', 'Now: water']])
     expect(await agents.listTimes({})).toMatchObject([{ id: time.id, due_at: next, isWaiting: true }])
     expect(await agents.listWork('home')).toEqual([{ agent: 'home', session: 's', user: 'u' }])
     // Without a turn it is skipped.
-    expect(await agents.passTime({ id: time.id, due_at: next }, { next: next + 1000 })).toBe(true)
+    expect(await agents.passTime({ ...time, due_at: next }, { due_at: next + 1000 })).toBe(true)
     expect(await prompts(t)).toHaveLength(1)
   })
 
@@ -92,8 +92,8 @@ onEach(it => {
     const series = await add(t)
     const once = await add(t, { rule: { at: series.due_at! } })
     const next = t.clock.at + 1e6
-    await agents.passTime(series, { next, missed_at: 7 })
-    await agents.passTime({ id: series.id, due_at: next }, { next: next + 1, missed_at: 8 })
+    await agents.passTime(series, { due_at: next, missed_at: 7 })
+    await agents.passTime({ ...series, due_at: next }, { due_at: next + 1, missed_at: 7 })
     await agents.passTime(once, { missed_at: 9 })
     const missed = await agents.listTimes({ only: 'missed' })
     expect(missed).toMatchObject([
@@ -102,9 +102,7 @@ onEach(it => {
     ])
     expect(missed[1]!.due_at).toBeUndefined()
     expect(await agents.listTimes({ only: 'due' })).toEqual([])
-    await agents.settleMissed({ ...missed[0]!, missed_at: 6 })
-    expect(await agents.listTimes({ only: 'missed' })).toHaveLength(2)
-    for (const time of missed) await agents.settleMissed(time)
+    for (const time of missed) await agents.passTime(time, { due_at: time.due_at })
     expect(await agents.listTimes({})).toMatchObject([{ id: series.id, due_at: next + 1 }])
     expect((await agents.listTimes({}))[0]!.missed_at).toBeUndefined()
   })
@@ -132,7 +130,7 @@ onEach(it => {
     }
     await queue('u')
     expect(await isWaiting()).toBe(false)
-    await agents.passTime(time, { next: 5e12, turn })
+    await agents.passTime(time, { due_at: 5e12, turn })
     const conversation = { agent: 'home', session: 's', user: 'u' }
     const [{ id } = { id: 0 }] = (await agents.claim(conversation))!.turns
     expect(await isWaiting()).toBe(true)
@@ -181,7 +179,7 @@ onEachShared(newPlace => {
     const body = `
       let won = 0
       for (const time of await store.agents.listTimes({ only: 'due' }))
-        if (await store.agents.passTime(time, { next: 'at' in time.rule ? undefined : 5e12,
+        if (await store.agents.passTime(time, { due_at: 'at' in time.rule ? undefined : 5e12,
           turn: { agent: 'home', prompt: JSON.stringify(time.rule) } })) won++
       console.log(won)
       await storage.close()`

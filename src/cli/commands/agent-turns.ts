@@ -49,11 +49,11 @@ export const commands = [
     agents.listAgentTimes,
     tableView('nothing is to be done at a time; see svc agent times add --help', [
       ['ID', 'id'],
-      ['NEXT', ({ next_at, paused }) => (paused === 'copy' ? 'stands still' : formatLocalTime(next_at))],
+      ['NEXT', 'next_at'],
       ['WHEN', ({ when, zone }) => `${when} (${zone})`],
       ['USER', 'user_id'],
       ['AGENT', 'agent'],
-      ['PAUSED', ({ paused }) => pauseTexts[paused ?? 'none']],
+      ['PAUSED', ({ paused = '' }) => pauses[paused] ?? ''],
       ['PROMPT', ({ prompt = '' }) => oneLine(prompt).slice(0, 60)],
     ]),
   ),
@@ -74,10 +74,9 @@ export const commands = [
   }),
 ]
 
-const pauseTexts = {
+const pauses: Readonly<Record<string, string>> = {
   answer: 'its answer waits',
-  copy: 'restored; add it again',
-  none: '',
+  copy: 'restored: add it again',
 }
 
 function statusOf({ approval, status, stopping }: AgentTurn): string {

@@ -25,7 +25,7 @@ function* readTimes(where: Sql): Routine<StoredTime[]> {
   }))
 }
 
-export type TimeVerbs = Pick<AgentStore, 'addTime' | 'listTimes' | 'passTime' | 'removeTime' | 'settleMissed'>
+export type TimeVerbs = Pick<AgentStore, 'addTime' | 'listTimes' | 'passTime' | 'removeTime'>
 
 /** @param conversations `ensure` returns the row of a conversation */
 export const createAgentTimes = (
@@ -71,36 +71,24 @@ export const createAgentTimes = (
       return (yield* changes(sql`DELETE FROM agent_time WHERE id = ${id} RETURNING id`)) ? time : undefined
     },
 
-    *passTime({ due_at, id }, { missed_at, next, turn }) {
-      const [time] = yield* readTimes(sql`t.id = ${id} AND t.due_at = ${due_at}`)
+    *passTime({ due_at, id, rule }, { missed_at, due_at: next, turn }) {
+      const [time] = yield* readTimes(sql`t.id = ${id} AND t.due_at IS NOT DISTINCT FROM ${due_at}`)
       if (!time) return false
-      const conversation =
-        turn &&
-        (yield* conversations.ensure(
-          { agent: turn.agent, user: time.user_id },
-          yield* ensureSession(time.session),
-        ))
+      const [session, user] = [yield* ensureSession(time.session), time.user_id]
+      const conversation = turn && (yield* conversations.ensure({ agent: turn.agent, user }, session))
       const added = sql`INSERT INTO agent_turn (conversation, status, source, messages, prompt, fresh, created_at)
         VALUES (${conversation}, 'waiting', 'time', '[]', ${turn?.prompt}, 0, ${clock.now()})`
       const newest = sql`(SELECT max(id) FROM agent_turn WHERE conversation = ${conversation})`
       return yield* changes(
         ...(turn ? dialect.lock(sql`SELECT FROM agent_conversation WHERE id = ${conversation}`) : []),
         ...dialect.lock(sql`SELECT FROM agent_time WHERE id = ${id}`),
-        ...dialect.expect(sql`(SELECT due_at FROM agent_time WHERE id = ${id}) = ${due_at}`),
+        ...dialect.expect(sql`EXISTS (SELECT 1 FROM agent_time
+          WHERE id = ${id} AND due_at IS NOT DISTINCT FROM ${due_at})`),
         ...(turn ? [added] : []),
-        next === undefined && missed_at === undefined
+        next === undefined && missed_at === undefined && 'at' in rule
           ? sql`DELETE FROM agent_time WHERE id = ${id} RETURNING id`
-          : sql`UPDATE agent_time SET due_at = ${next}, missed_at = coalesce(missed_at, ${missed_at}),
+          : sql`UPDATE agent_time SET due_at = ${next}, missed_at = ${missed_at},
               turn = ${turn ? newest : constantSql('turn')} WHERE id = ${id} RETURNING id`,
-      )
-    },
-
-    *settleMissed({ id, missed_at, rule }) {
-      const isTold = sql`id = ${id} AND missed_at = ${missed_at}`
-      yield* write(
-        'at' in rule
-          ? sql`DELETE FROM agent_time WHERE ${isTold}`
-          : sql`UPDATE agent_time SET missed_at = NULL WHERE ${isTold}`,
       )
     },
   },
@@ -109,6 +97,5 @@ export const createAgentTimes = (
     listTimes: 'plain',
     removeTime: 'write',
     passTime: 'write',
-    settleMissed: 'write',
   },
 })

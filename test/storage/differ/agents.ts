@@ -245,8 +245,8 @@ const agents = {
       if (!time) return idle
       const next = inMs === undefined ? undefined : side.clock.at + inMs
       const passed = await agents.passTime(time, {
-        ...{ next, missed_at },
-        turn: by && { agent: by, prompt: 'now' },
+        ...{ due_at: next, missed_at },
+        ...(by && { turn: { agent: by, prompt: 'now' } }),
       })
       const [turn] = by && passed ? await agents.listTurns({ agent: by, limit: 1 }) : []
       if (turn) side.notes.turns.push(turn.id)
@@ -254,10 +254,6 @@ const agents = {
     },
     3,
   ),
-  settleMissed: verb({ nth }, async (side, { nth }) => {
-    const missed = await side.store.agents.listTimes({ only: 'missed' })
-    if (missed[nth]) await side.store.agents.settleMissed(missed[nth])
-  }),
   removeOld: verb(
     { kind: fc.constantFrom('turn', 'question'), agoMs: fc.constantFrom(0, 1000) },
     ({ store, clock }, { agoMs, kind }) => store.maintenance.removeOld(kind, clock.at - agoMs),
