@@ -90,7 +90,6 @@ class Agent {
   readonly #closing: AbortSignal
   readonly #people: Talkers
   readonly #approvals: Approvals
-  readonly #times: Times
   readonly #conversations = new Map<string, UserConversation>()
   readonly #conversationPorts: TurnPorts
   /** Aborts when the claim is lost or given up. */
@@ -115,7 +114,6 @@ class Agent {
     })
     const show = delivery.show.bind(delivery)
     this.#approvals = new Approvals({ svc, work, people, config, show, clock })
-    this.#times = new Times({ work, people, delivery, config, clock })
     this.#svc = svc
     this.#work = work
     this.#config = config
@@ -131,7 +129,7 @@ class Agent {
       delivery,
       ask,
       takeAnswer,
-      times: this.#times,
+      times: new Times({ work, people, delivery, config, clock }),
       folders,
       dataFolder,
       permits: new Permits(maxTurns),
@@ -247,7 +245,7 @@ class Agent {
           await this.#approvals.tidy()
           renewAt = clock.monotonic() + renewEveryMs
         }
-        await this.#times.run(setAside)
+        await this.#conversationPorts.times.run(setAside)
         for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
       },
     )

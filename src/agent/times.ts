@@ -1,21 +1,27 @@
 /** What people want done at a time: their commands, and the turns that begin when it has come. */
 import { machineZone } from '../config/time-zone.ts'
-import { isSvcError, type Message, type StoredTime } from '../index.ts'
+import { type AgentWork, isSvcError, type Message, type StoredTime } from '../index.ts'
 import { formatRule, readTime } from '../model/spoken-time.ts'
 import { nextOf } from '../model/time-rule.ts'
 import { plainOf } from '../model/typed-answer.ts'
 import type { SetAside } from '../platform/apart.ts'
+import type { Clock } from '../platform/clock.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import type { AgentCommand } from './commands.ts'
+import type { AgentConfig } from './config.ts'
+import type { AnswerDelivery } from './delivery.ts'
 import type { Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
-import type { TurnPorts } from './turn.ts'
 
 /** What comes later than this after its time is not done. */
 const lateMs = 60 * 60_000
 
-interface TimesPorts extends Pick<TurnPorts, 'clock' | 'config' | 'delivery' | 'work'> {
+export interface TimesPorts {
+  readonly work: AgentWork
   readonly people: Talkers
+  readonly delivery: AnswerDelivery
+  readonly config: AgentConfig
+  readonly clock: Clock
 }
 
 type Reply = (text: (texts: Texts) => string) => Promise<void>

@@ -58,7 +58,7 @@ export interface TurnPorts {
   /** Asks the owner what an agent wants to do in a turn. */
   ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>
   takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
-  readonly times: Pick<Times, 'obey'>
+  readonly times: Times
   /** Folder of the working folders of all agents. */
   readonly folders: string
   /** The data directory, which an isolated agent does not see. */
