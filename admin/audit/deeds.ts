@@ -64,6 +64,8 @@ const deeds: Readonly<Record<string, Deed>> = {
   remove_consumer: 'reader',
   inject_agent_turn: 'agent_prompt',
   answer_agent_question: 'agent_answer',
+  add_agent_time: 'agent_time',
+  cancel_agent_time: 'agent_time_end',
   stop_agent_turn: 'agent_stop',
   sign_in: 'sign_in',
   sign_out: 'sign_out',

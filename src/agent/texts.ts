@@ -3,10 +3,12 @@
 import { isChineseFor } from '../model/language.ts'
 import { chineseFailures, englishFailures } from './failure-text.ts'
 import { chineseQuestions, englishQuestions } from './question-text.ts'
+import { chineseTimes, englishTimes } from './time-text.ts'
 
 const english = {
   question: englishQuestions,
   failure: englishFailures,
+  time: englishTimes,
   draft: {
     opening: (who: string) => `An answer for ${who} waits for you. They wrote, and it says:`,
     choices: (code: string) => [
@@ -41,7 +43,7 @@ const english = {
   idle: 'Waiting for your message.',
   working: (minutes: number, waiting: number) =>
     `Working for ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
-  help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs. /sessions lists earlier conversations, /resume goes on with one. /model, /mode and /cd show and change model, mode and folder.',
+  help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs. /sessions lists earlier conversations, /resume goes on with one. /model, /mode and /cd show and change model, mode and folder. The owner has something done later by /at tomorrow 7:30 and words; /times lists that.',
   ready: (minutes: number) =>
     `The answer comes in about ${minutes} min: only so many messages may be sent at a time.`,
   waitsFor: (minutes: number, waiting: number) =>
@@ -94,6 +96,7 @@ const english = {
 const chinese: typeof english = {
   question: chineseQuestions,
   failure: chineseFailures,
+  time: chineseTimes,
   draft: {
     opening: who => `给 ${who} 的回答等你批准。对方的消息和回答是：`,
     choices: code => [`${code} 1 = 发送`, `${code} 2 = 不发送`, '只有带此代码的回复有效。'],
@@ -122,7 +125,7 @@ const chinese: typeof english = {
   noMore: '没有更多内容了。',
   idle: '等待你的消息。',
   working: (minutes, waiting) => `已处理 ${minutes} 分钟${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
-  help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度；历史对话（/sessions）列出之前的对话，继续对话（/resume）继续其中一个；切换模型（/model）、切换模式（/mode）、切换目录（/cd）查看并更改。',
+  help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度；历史对话（/sessions）列出之前的对话，继续对话（/resume）继续其中一个；切换模型（/model）、切换模式（/mode）、切换目录（/cd）查看并更改。账号主人还可以：定时（/at）明早七点半 加要做的事，定时列表（/times）。',
   ready: minutes => `回答大约 ${minutes} 分钟后发送：一段时间内可发的消息条数有限。`,
   waitsFor: (minutes, waiting) =>
     `回答大约 ${minutes} 分钟后发送${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
