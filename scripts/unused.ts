@@ -27,6 +27,7 @@ const config: KnipConfig = {
         'test/fuzz/fuzz.ts',
         'test/faults/{storm,chaos}.ts',
         'test/faults/support/{blocks,dies-when-settled,sandbox-program,windows}.ts',
+        'test/client/loop.ts',
         'test/deno/*.ts',
         'test/platform/lock-worker.ts',
         'test/sandbox/official-client.ts',

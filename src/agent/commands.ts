@@ -28,7 +28,7 @@ interface CommandForm {
   readonly rest: 'none' | 'text' | 'needed'
 }
 
-export type CommandWord = keyof typeof forms
+type CommandWord = keyof typeof forms
 
 /** What a person commands. */
 export interface AgentCommand {

@@ -148,8 +148,13 @@ const forms = {
 
 /** The first and the last hour of each part of the day. */
 const hoursOf: Readonly<Record<string, readonly [first: number, last: number]>> = {
-  ...{ am: [0, 11], dawn: [0, 6], morning: [1, 11], midday: [11, 14], pm: [12, 23] },
-  ...{ afternoon: [12, 19], evening: [17, 24] },
+  am: [0, 11],
+  dawn: [0, 6],
+  morning: [1, 11],
+  midday: [11, 14],
+  pm: [12, 23],
+  afternoon: [12, 19],
+  evening: [17, 24],
 }
 
 /** Reads a time of day. @returns its minutes, 1440 or more after midnight; NaN if none comes, or it is not certain */
@@ -246,7 +251,8 @@ function readSeries(reader: Reader, { now, zone }: TimePlace): Read | undefined 
   const some = { weekday: [1, 2, 3, 4, 5], weekend: [0, 6] }[found?.some ?? '']
   const weekdays = (some ?? (found?.list ? weekdaysIn(found.list) : undefined))?.map(one => (one + later) % 7)
   return withDue({
-    ...{ hour: Math.floor(minutes / 60) % 24, minute: minutes % 60 },
+    hour: Math.floor(minutes / 60) % 24,
+    minute: minutes % 60,
     ...(weekdays && { weekdays: weekdays.sort() }),
     ...(day !== undefined && { day }),
   })

@@ -265,8 +265,14 @@ async function findAgent({ agents }: Pick<Gateway, 'agents'>, session: string, u
 }
 
 const exampleTime = {
-  ...{ id: 4, session: ids.session, user_id: ids.user_id, when: 'every mon,tue,wed,thu,fri 08:00' },
-  ...{ zone: 'Asia/Shanghai', next_at: 1767312000000, made_by: 'owner', created_at: 1767225600000 },
+  id: 4,
+  session: ids.session,
+  user_id: ids.user_id,
+  when: 'every mon,tue,wed,thu,fri 08:00',
+  zone: 'Asia/Shanghai',
+  next_at: 1767312000000,
+  made_by: 'owner',
+  created_at: 1767225600000,
   prompt: 'What is new today?',
 }
 
