@@ -22,7 +22,7 @@ export type AccessConfig = Pick<
   AgentConfig,
   'name' | 'session' | 'allow' | 'users' | 'operator' | 'folder' | 'commands'
 >
-export type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend' | 'folders'>
+type OwnConfig = AccessConfig & Pick<AgentConfig, 'backend' | 'folders'>
 
 /** An agent of this process or of another one. */
 export interface KnownReader
