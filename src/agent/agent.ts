@@ -95,7 +95,7 @@ class Agent {
   readonly #approvals: Approvals
   readonly #choosing: Choosing
   readonly #conversations = new Map<string, UserConversation>()
-  readonly #conversationPorts: TurnPorts
+  readonly #conversationPorts: TurnPorts & { readonly people: Talkers }
   /** Aborts when the claim is lost or given up. */
   readonly #over = new AbortController()
 
