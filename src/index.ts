@@ -82,6 +82,7 @@ export type {
   NewTurn,
   StoredAnswer,
   StoredQuestion,
+  StoredTime,
   StoredTurn,
   TurnChange,
 } from './storage/agents.ts'

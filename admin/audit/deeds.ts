@@ -66,6 +66,8 @@ const deeds: Readonly<Record<string, Deed>> = {
   steer_agent: 'agent_steer',
   inject_agent_turn: 'agent_prompt',
   answer_agent_question: 'agent_answer',
+  add_agent_time: 'agent_time',
+  cancel_agent_time: 'agent_time_end',
   stop_agent_turn: 'agent_stop',
   sign_in: 'sign_in',
   sign_out: 'sign_out',

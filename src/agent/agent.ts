@@ -24,6 +24,7 @@ import { UserConversation } from './conversation.ts'
 import { type AgentBase, createDelivery } from './delivery.ts'
 import type { Taken } from './questions.ts'
 import type { Standing, Talkers } from './talkers.ts'
+import { Times } from './times.ts'
 import type { TurnPorts } from './turn.ts'
 
 /** Turns that run at the same time. */
@@ -133,6 +134,7 @@ class Agent {
       delivery,
       ask,
       takeAnswer,
+      times: new Times({ work, people, delivery, config, clock }),
       folders,
       dataFolder,
       permits: new Permits(maxTurns),
@@ -247,6 +249,7 @@ class Agent {
           renewAt = clock.monotonic() + renewEveryMs
         }
         await this.#choosing.look()
+        await this.#conversationPorts.times.run(setAside)
         for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
       },
     )

@@ -62,6 +62,8 @@ export interface AgentConfig {
   readonly env?: readonly string[] | undefined
   /** A message that comes while the agent works stops the turn. */
   readonly interrupt: boolean
+  /** Time zone of the times that people set; absent: that of the machine. */
+  readonly zone?: string | undefined
   /** Whether /stop, /new and the like are commands. */
   readonly commands: boolean
   /** Messages within this time are one turn, in milliseconds. */

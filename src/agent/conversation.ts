@@ -194,10 +194,12 @@ export class UserConversation {
    *
    * @param isForAll the command names no agent
    */
-  async #obey({ rest, word }: AgentCommand, message: Message, isForAll: boolean): Promise<void> {
-    const { clock, delivery, log, work } = this.#ports
+  async #obey(command: AgentCommand, message: Message, isForAll: boolean): Promise<void> {
+    const { clock, delivery, log, times, work } = this.#ports
+    const { rest, word } = command
     const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
     if (word === 'help') return this.#tellHelp(tell)
+    if (word === 'at' || word === 'times' || word === 'cancel') return times.obey(command, message, tell)
     if (word === 'sessions') return tell(await this.#steering.obey('resume', ''))
     if (word === 'resume' || word === 'model' || word === 'mode' || word === 'cd')
       return tell(await this.#steering.obey(word, rest))

@@ -3,6 +3,7 @@
  * `turns_per_day` in the file is `--turns-per-day`.
  */
 import { join, resolve } from 'node:path'
+import { canonicalOf } from '../config/time-zone.ts'
 import { parseBackupInterval } from '../config/values.ts'
 import { agentNameForm, agentNameRule } from '../model/agent.ts'
 import { createFault, formatFault } from '../model/bad-json.ts'
@@ -90,6 +91,7 @@ const checks: Readonly<Record<string, Check>> = {
   ask: onOff,
   mode: ['the name of a mode of the agent', isText],
   transcribe: ['a command', isText],
+  zone: ['a time zone such as Asia/Shanghai', value => isText(value) && canonicalOf(value) !== undefined],
 }
 
 /** Returns the people that a setting names: one, a list, or the keys of an object. */
@@ -146,6 +148,7 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
       long: known.long,
       resumeTurns: known.resume_turns,
       transcribe: known.transcribe,
+      zone: known.zone,
       approve: known.approve,
       operator: known.operator,
       skipOlderMs: known.skip_older === undefined ? undefined : parseBackupInterval(known.skip_older),

@@ -3,10 +3,12 @@
 import { isChineseFor } from '../model/language.ts'
 import { chineseFailures, englishFailures } from './failure-text.ts'
 import { chineseQuestions, englishQuestions } from './question-text.ts'
+import { chineseTimes, englishTimes } from './time-text.ts'
 
 const english = {
   question: englishQuestions,
   failure: englishFailures,
+  time: englishTimes,
   draft: {
     opening: (who: string) => `An answer for ${who} waits for you. They wrote, and it says:`,
     choices: (code: string) => [
@@ -94,6 +96,7 @@ const english = {
 const chinese: typeof english = {
   question: chineseQuestions,
   failure: chineseFailures,
+  time: chineseTimes,
   draft: {
     opening: who => `给 ${who} 的回答等你批准。对方的消息和回答是：`,
     choices: code => [`${code} 1 = 发送`, `${code} 2 = 不发送`, '只有带此代码的回复有效。'],

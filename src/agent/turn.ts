@@ -32,6 +32,7 @@ import type { Taken } from './questions.ts'
 import { noteSession, toTitle } from './sessions.ts'
 import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
+import type { Times } from './times.ts'
 
 /** The typing sign disappears after some seconds. It is renewed this often. */
 const typingEveryMs = 4500
@@ -67,6 +68,7 @@ export interface TurnPorts {
   /** Asks the owner what an agent wants to do in a turn. */
   ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>
   takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
+  readonly times: Times
   /** Folder of the working folders of all agents. */
   readonly folders: string
   /** The data directory, which an isolated agent does not see. */

@@ -107,6 +107,7 @@ const words = [
   'session',
   'skipOlder',
   'transcribe',
+  'zone',
 ] as const
 const numbers = ['gather', 'minutesPerTurn', 'turnsPerDay'] as const
 const switches = ['ask', 'beside', 'interrupt', 'isolate', 'resumeTurns'] as const

@@ -5,13 +5,14 @@
 import { readlinkSync } from 'node:fs'
 import { getEnvironment } from '../config.ts'
 import { badArgument } from '../model/error.ts'
+import { clockIn } from '../model/time-rule.ts'
 import { attempt } from '../platform/fields.ts'
 
 /** A name and an offset; behind it stands what summer time is called, and when it is. */
 const offsetForm = /^(<[-+A-Za-z\d]{3,}>|[A-Za-z]{3,})?([-+]?)(\d{1,2})(?::?(\d{2}))?(?::00)?(.*)$/
 
-/** Returns the name of a zone by which the runtime knows it. */
-function canonicalOf(name: string): string | undefined {
+/** Returns the name of a zone by which the runtime knows it; undefined if it knows none. */
+export function canonicalOf(name: string): string | undefined {
   // It knows offsets too, but not in TZ.
   if (!/^[A-Za-z]/.test(name)) return undefined
   return attempt(() => new Intl.DateTimeFormat('en', { timeZone: name }).resolvedOptions().timeZone)
@@ -29,8 +30,7 @@ function findZone(january: number, july: number): string | undefined {
   const year = new Date().getUTCFullYear()
   const isAhead = (timeZone: string, month: number, minutes: number) => {
     const at = Date.UTC(year, month, 15)
-    const format = new Intl.DateTimeFormat('sv', { timeZone, dateStyle: 'short', timeStyle: 'medium' })
-    return Date.parse(`${format.format(at).replace(' ', 'T')}Z`) === at + minutes * 60_000
+    return clockIn(timeZone, at) === at + minutes * 60_000
   }
   return Intl.supportedValuesOf('timeZone').find(one => isAhead(one, 0, january) && isAhead(one, 6, july))
 }
@@ -76,6 +76,9 @@ export function localZone(): string | undefined {
     hint: `Set TZ to a name, such as TZ=${read.hint}.`,
   })
 }
+
+/** Same, by its name. */
+export const machineZone = (): string => localZone() ?? new Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** Lets the runtime know the zone that TZ means, if it can be read. Programs that svc starts get it too. */
 export function adoptTimeZone(): void {

@@ -46,6 +46,9 @@ const TurnPart = Type.Object({
 })
 export type TurnPart = Static<typeof TurnPart>
 
+/** Times that a person may have. */
+export const mostTimes = 50
+
 const seenWithHistory = 'Only for callers with the right history, from the list of turns.'
 
 export const AgentTurn = Type.Object(
@@ -55,7 +58,10 @@ export const AgentTurn = Type.Object(
     session: text('Name of the session.'),
     user_id: text('The user who talks with the agent.'),
     status: oneOf(turnStatuses, 'How far it is.'),
-    source: oneOf(['message', 'inject'], 'What started it: messages of the user, or svc agent inject.'),
+    source: oneOf(
+      ['message', 'inject', 'time'],
+      'What started it: messages of the user, svc agent inject, or a time that was set.',
+    ),
     messages: Type.Array(Type.Integer(), { description: 'Row ids of the messages that it is about.' }),
     created_at: integer('Unix milliseconds.'),
     started_at: optional.integer('When the agent began.'),
@@ -99,6 +105,27 @@ export const AgentConversation = Type.Object(
   { description: 'The conversation of a user with an agent.' },
 )
 export type AgentConversation = Static<typeof AgentConversation>
+
+export const AgentTime = Type.Object(
+  {
+    id: integer('Id of the time.'),
+    agent: optional.text('The agent. Absent: the one that the user has chosen then.'),
+    session: text('Name of the session.'),
+    user_id: text('The user for whom it is done.'),
+    when: text('The time or the series, as add_agent_time takes it.'),
+    zone: text('The time zone of `when`.'),
+    next_at: optional.integer('When it is due next, Unix milliseconds.'),
+    paused: optional.oneOf(
+      ['answer', 'copy'],
+      'Why nothing happens. answer: the last answer still waits for the user; times are skipped until it was sent. copy: the store was restored from a backup; add the same time again to go on.',
+    ),
+    prompt: optional.text('What the agent is asked. Only for callers with the right history.'),
+    created_at: integer('Unix milliseconds.'),
+    made_by: text('The principal that added it.'),
+  },
+  { description: 'When an agent is to do something for a user, once or again and again.' },
+)
+export type AgentTime = Static<typeof AgentTime>
 
 const QuestionOption = Type.Object({
   id: text("The agent's id of the option."),

@@ -1,26 +1,32 @@
 /** Operations for agents in front of WeChat: what they work on, and the questions that they ask. */
 import { Type } from '@sinclair/typebox'
+import { canonicalOf, machineZone } from '../config/time-zone.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import {
   AgentConversation,
   AgentQuestion,
+  AgentTime,
   AgentTurn,
   commonAgent,
   consumerOf,
+  mostTimes,
   type TurnPart,
   turnPartLength,
 } from '../model/agent.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Message } from '../model/message.ts'
-import { formatPrincipal, owner } from '../model/principal.ts'
+import { formatPrincipal, owner, type Principal } from '../model/principal.ts'
 import type { TakenAsAnswer } from '../model/question.ts'
 import { between, bounded, closed, optional } from '../model/shapes.ts'
+import { formatRule, readTime } from '../model/spoken-time.ts'
+import { leastMinutes } from '../model/time-rule.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type {
   AgentStore,
   ConversationKey,
   StoredConversation,
   StoredQuestion,
+  StoredTime,
   StoredTurn,
 } from '../storage/agents.ts'
 import { defineOperation } from './operation.ts'
@@ -32,6 +38,17 @@ const session = optional.bounded(200, 'Only of this session.', { examples: ['wor
 const user = optional.bounded(512, 'Only of this user, by id or name.', {
   examples: ['o9cq8example@im.wechat'],
 })
+
+/** What a turn without a message needs. */
+const forUser = {
+  user: bounded(512, 'The user who gets the answer, by id or name.', {
+    examples: ['o9cq8example@im.wechat'],
+  }),
+  prompt: bounded(100_000, 'What the agent is asked.', { examples: ['What is new today?'] }),
+  session: optional.bounded(200, 'Session. Default: the one that the user last wrote to.', {
+    examples: ['work'],
+  }),
+}
 
 const ids = { agent: 'agent', session: 'work', user_id: 'o9cq8example@im.wechat' }
 const exampleTurn = {
@@ -190,13 +207,7 @@ export const injectAgentTurn = defineOperation({
   description:
     'Gives an agent a prompt that no user wrote, such as from cron. The user gets the answer. The turn waits until `svc agent` runs.',
   input: closed({
-    user: bounded(512, 'The user who gets the answer, by id or name.', {
-      examples: ['o9cq8example@im.wechat'],
-    }),
-    prompt: bounded(100_000, 'What the agent is asked.', { examples: ['What is new today?'] }),
-    session: optional.bounded(200, 'Session. Default: the one that the user last wrote to.', {
-      examples: ['work'],
-    }),
+    ...forUser,
     agent: optional.bounded(
       64,
       'Name of the agent. Default: the one that runs; of several, the one that the user chose, or talked with last.',
@@ -224,17 +235,22 @@ export const injectAgentTurn = defineOperation({
   },
   positionals: ['user', 'prompt'],
   async run(gateway, { agent: wanted, fresh = false, prompt, session: named, user: who }) {
-    const { session, user = who } = await gateway.events.resolveFilter({ session: named, user: who }, 'user')
-    const [known] = await gateway.users.list({ user_id: user, ...(session !== undefined && { session }) })
-    if (!known)
-      throw new SvcError('not_found', `the user ${user} has not written to a session that is there`, {
-        next: { action: 'see', what: 'users' },
-      })
-    const agent = wanted ?? (await findAgent(gateway, known.session, user))
-    const turn = { agent, session: known.session, user, source: 'inject', messages: [], prompt } as const
+    const { session, user_id: user } = await findUser(gateway, named, who)
+    const agent = wanted ?? (await findAgent(gateway, session, user))
+    const turn = { agent, session, user, source: 'inject', messages: [], prompt } as const
     return toTurn(await gateway.agents.addTurn({ ...turn, isFresh: fresh }))
   },
 })
+
+/** Returns the user of an id or a name, in the session or the one that the user last wrote to. @throws SvcError `not_found` */
+async function findUser({ events, users }: Gateway, named: string | undefined, who: string) {
+  const { session, user = who } = await events.resolveFilter({ session: named, user: who }, 'user')
+  const [known] = await users.list({ user_id: user, ...(session !== undefined && { session }) })
+  if (known) return known
+  throw new SvcError('not_found', `the user ${user} has not written to a session that is there`, {
+    next: { action: 'see', what: 'users' },
+  })
+}
 
 /** Returns the agent that answers a user, if no name is given. @throws SvcError `invalid_arguments` if several may */
 async function findAgent({ agents }: Pick<Gateway, 'agents'>, session: string, user: string) {
@@ -247,6 +263,104 @@ async function findAgent({ agents }: Pick<Gateway, 'agents'>, session: string, u
   if (running.length === 1) return running[0]!
   throw badArgument('agent', `expected one of those that run: ${running.join(', ')}`)
 }
+
+const exampleTime = {
+  ...{ id: 4, session: ids.session, user_id: ids.user_id, when: 'every mon,tue,wed,thu,fri 08:00' },
+  ...{ zone: 'Asia/Shanghai', next_at: 1767312000000, made_by: 'owner', created_at: 1767225600000 },
+  prompt: 'What is new today?',
+}
+
+export const listAgentTimes = defineOperation({
+  name: 'list_agent_times',
+  title: 'List when agents are to do something',
+  effect: 'read',
+  right: 'agents',
+  description:
+    'Lists the times that people set with /at, /every and /in, or that were added here, the next one first.',
+  input: closed({ agent, session, user }),
+  output: Type.Array(AgentTime, { description: 'The next one first.' }),
+  errors: ['session_not_found'],
+  examples: [{ summary: 'One series', input: {}, output: [exampleTime] }],
+  rest: { route: 'GET /agents/times', tag: 'agents' },
+  cli: {
+    path: ['agent', 'times'],
+    alias: 'list',
+    examples: [['svc agent times', 'What agents will do, and when']],
+  },
+  run: async (gateway, filter, { by }) =>
+    (await gateway.agents.listTimes(await resolve(gateway, filter))).map(time => toTime(time, by)),
+})
+
+const exampleTimes =
+  '"tomorrow 7:30", "2026-12-24 18:00", "in 2h", "every weekday 8:00", "every mon,thu 18:30", "every 2h" or "每天8点"'
+
+export const addAgentTime = defineOperation({
+  name: 'add_agent_time',
+  title: 'Let an agent do something at a time',
+  effect: 'write',
+  right: 'agents',
+  subject: ['agent', 'user', 'session'],
+  description: `At its time, the prompt becomes a turn of the agent, and the user gets the answer. A series pauses while an answer of it waits for the user. What is missed by more than an hour is not done later, and the user is told. A user may have ${mostTimes} times. The same once more changes nothing, but starts a time that stood still.`,
+  input: closed({
+    ...forUser,
+    when: bounded(100, `A time or a series: ${exampleTimes}.`, { examples: ['every weekday 8:00'] }),
+    agent: optional.bounded(64, 'Name of the agent. Default: the one that the user has chosen then.'),
+    zone: optional.bounded(64, 'Time zone. Default: that of this machine.', { examples: ['Asia/Shanghai'] }),
+  }),
+  output: AgentTime,
+  errors: ['not_found', 'session_not_found', 'window_closed'],
+  examples: [
+    {
+      summary: 'On weekdays',
+      input: { user: ids.user_id, when: 'every weekday 8:00', prompt: 'What is new today?' },
+      output: exampleTime,
+    },
+  ],
+  rest: { route: 'POST /agents/times', tag: 'agents' },
+  cli: {
+    path: ['agent', 'times', 'add'],
+    stdin: 'prompt',
+    examples: [["svc agent times add Anna 'every weekday 8:00' 'What is new?'", 'On weekdays at 8']],
+  },
+  positionals: ['user', 'when', 'prompt'],
+  async run(gateway, { agent, prompt, session: named, user, when, zone = machineZone() }, { by }) {
+    if (canonicalOf(zone) === undefined) throw badArgument('zone', 'expected one such as Asia/Shanghai')
+    const { session, user_id } = await findUser(gateway, named, user)
+    const read = readTime(when, { now: gateway.clock.now(), zone })
+    if ('why' in read || read.rest !== '')
+      throw badArgument(
+        'when',
+        `expected a time that is to come, or a series with ${leastMinutes} minutes or more between its times, such as ${exampleTimes}`,
+      )
+    const { due: due_at, rule } = read
+    const time = { agent, session, user_id, prompt, rule, zone, due_at, made_by: formatPrincipal(by) }
+    return toTime(await gateway.agents.addTime(time), by)
+  },
+})
+
+export const cancelAgentTime = defineOperation({
+  name: 'cancel_agent_time',
+  title: 'Cancel what an agent is to do',
+  effect: 'destroy',
+  right: 'agents',
+  description: 'Removes a time. A turn that has begun goes on.',
+  input: closed({ id: between(1, Number.MAX_SAFE_INTEGER, 'Id of the time.', { examples: [4] }) }),
+  output: AgentTime,
+  errors: ['not_found'],
+  examples: [{ summary: 'Cancelled', input: { id: 4 }, output: exampleTime }],
+  rest: { route: 'DELETE /agents/times/{id}', tag: 'agents' },
+  cli: {
+    path: ['agent', 'times', 'cancel'],
+    many: { form: /^\d+$/ },
+    help: { id: 'Id of the time, as svc agent times shows it.' },
+    examples: [['svc agent times cancel 4', 'By its id']],
+  },
+  async run({ agents }, { id }, { by }) {
+    const time = await agents.removeTime(id)
+    if (time) return toTime(time, by)
+    throw new SvcError('not_found', `there is no time ${id}`, { hint: 'List the times to see their ids.' })
+  },
+})
 
 export const listAgentQuestions = defineOperation({
   name: 'list_agent_questions',
@@ -372,6 +486,19 @@ function toConversation({ isAsking, isChosen, open, user, ...rest }: StoredConve
   const works = open === 'waiting' ? 'waiting' : 'running'
   const status = isAsking ? 'asking' : open === undefined ? 'idle' : works
   return withoutUndefined({ ...rest, user_id: user, status, chosen: isChosen || undefined })
+}
+
+function toTime(
+  { due_at, isWaiting, missed_at: _, prompt, rule, ...time }: StoredTime,
+  by: Principal,
+): AgentTime {
+  return withoutUndefined({
+    ...time,
+    when: formatRule(rule, time.zone),
+    next_at: due_at,
+    paused: due_at === undefined ? 'copy' : isWaiting ? 'answer' : undefined,
+    prompt: hasRight(by, 'history') ? prompt : undefined,
+  })
 }
 
 function toTurn({ answer: _, isFresh: _fresh, prompt: _prompt, ...turn }: StoredTurn): AgentTurn {

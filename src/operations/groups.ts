@@ -114,6 +114,12 @@ const agents = {
    * @throws SvcError `not_found` for a user who has not written, `session_not_found`
    */
   inject: ofAgents.injectAgentTurn,
+  /** Lists when agents are to do something, the next one first. */
+  times: ofAgents.listAgentTimes,
+  /** Lets an agent do something at a time. @throws SvcError `not_found`, `invalid_arguments` */
+  addTime: ofAgents.addAgentTime,
+  /** Removes a time. @throws SvcError `not_found` */
+  cancelTime: ofAgents.cancelAgentTime,
   /** Lists the open questions. */
   questions: ofAgents.listAgentQuestions,
   /** Answers a question. @throws SvcError `not_found`, `invalid_arguments` */

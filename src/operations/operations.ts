@@ -68,6 +68,9 @@ const agentOperations = [
   agents.listAgentTurns,
   agents.stopAgentTurn,
   agents.injectAgentTurn,
+  agents.listAgentTimes,
+  agents.addAgentTime,
+  agents.cancelAgentTime,
   agents.listAgentQuestions,
   agents.answerAgentQuestion,
 ] as const

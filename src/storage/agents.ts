@@ -3,6 +3,7 @@
  * questions. The rules for every method are in `store.ts`.
  */
 import type { AgentQuestion, AgentTurn, QuestionOption, TurnPart, TurnStatus } from '../model/agent.ts'
+import type { TimeRule } from '../model/time-rule.ts'
 
 /** Names a conversation of a user with an agent. */
 export interface ConversationKey {
@@ -179,6 +180,29 @@ export interface TurnFilter {
   limit: number
 }
 
+/** When an agent is to do something for a person. */
+export interface NewTime {
+  session: string
+  user_id: string
+  /** Absent: the one that the person has chosen then. */
+  agent?: string | undefined
+  prompt: string
+  rule: TimeRule
+  zone: string
+  /** The next time (Unix ms); absent: it stands still, in a copy of the store. */
+  due_at?: number | undefined
+  made_by: string
+}
+
+export interface StoredTime extends NewTime {
+  id: number
+  created_at: number
+  /** A time that was missed, of which the person was not told yet. */
+  missed_at?: number | undefined
+  /** Its newest turn has not ended, or the answer waits in the outbox. */
+  isWaiting: boolean
+}
+
 /**
  * One process at a time runs an agent, and one works on a conversation. It claims them, by a lease of a minute that it
  * renews, and that is free at once, or within ten seconds where several machines share the store, if its process died. A claim
@@ -330,6 +354,30 @@ export interface AgentStore {
 
   /** Returns the open questions, oldest first; not those about drafts. */
   listQuestions(agent?: string): Promise<StoredQuestion[]>
+
+  /**
+   * Adds a time. One of the person with the same words and rule stays, and goes on if it stood still.
+   *
+   * @throws SvcError `invalid_arguments` if the person has `mostTimes`; `window_closed` if the user was erased
+   */
+  addTime(time: NewTime): Promise<StoredTime>
+
+  /** Returns times, the next one first. due: whose time has come. missed: of whose the person has to be told */
+  listTimes(filter: Omit<TurnFilter, 'before' | 'limit'> & { only?: 'due' | 'missed' }): Promise<StoredTime[]>
+
+  /** @returns the time; undefined if there is none with this id */
+  removeTime(id: number): Promise<StoredTime | undefined>
+
+  /**
+   * Goes on from a time: begins a turn, and keeps when it is due next and what the person has to be told. What is to be done
+   * once, and has neither, is removed.
+   *
+   * @returns false, without a change, if another process did that
+   */
+  passTime(
+    time: Pick<StoredTime, 'id' | 'due_at' | 'rule'>,
+    to: Partial<Pick<StoredTime, 'due_at' | 'missed_at'>> & { turn?: { agent: string; prompt: string } },
+  ): Promise<boolean>
 
   /** Returns the questions about drafts, oldest first: the open ones, or all of these turns. */
   listDrafts(turns?: readonly number[]): Promise<StoredQuestion[]>

@@ -38,6 +38,8 @@ export interface Things {
   readonly agent: string
   readonly turn: number
   readonly question: number
+  /** Id of something that the agent is to do for the user. */
+  readonly time: number
   /** Id of a question of the owner to the user. */
   readonly asked: number
 }
@@ -105,13 +107,39 @@ export async function makeThings(
     ...{ turn: turn.id, text: `Asks${tag}`, code: `Code${tag}`, expires_at: Number.MAX_SAFE_INTEGER },
     options: [{ id: 'yes', name: 'Yes', kind: 'allow_once' }],
   })
+  const { id: time } = await agents.addTime({
+    ...{
+      agent,
+      session,
+      user_id: user,
+      prompt: `Later${tag}`,
+      rule: { at: 4e12 },
+      zone: 'UTC',
+      due_at: 4e12,
+    },
+    made_by: 'owner',
+  })
   const { id: asked } = await gateway.asks.ask(
     { to: user, session, text: `Ask${tag}`, choices: ['yes', 'no'], timeout: 600 },
     createDirectCall({ by }),
   )
   return {
     asked,
-    ...{ tag, session, bot, user, said, message, row, entries, loggingIn, agent, turn: turn.id, question },
+    ...{
+      tag,
+      session,
+      bot,
+      user,
+      said,
+      message,
+      row,
+      entries,
+      loggingIn,
+      agent,
+      turn: turn.id,
+      question,
+      time,
+    },
     ...{ name: `Name${tag}`, file: parts[0]!.id!, webhook: hook.id, key: key.id, invitation: invited.id },
     ...{ login: login.login_id!, upload: await upload(), saved },
   }
@@ -147,6 +175,7 @@ export function unknownLike(things: Things, stranger = 'nobody@im.wechat'): Thin
     agent: things.agent.replace(things.tag, tag),
     turn: 99_999,
     question: 99_999,
+    time: 99_999,
     asked: 99_999,
   }
 }
@@ -183,10 +212,10 @@ export async function setUpWorld() {
 const kindOfId = ({
   name,
   right,
-}: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'asked' | 'invitation' | 'entry' => {
+}: Operation): 'webhook' | 'key' | 'turn' | 'question' | 'time' | 'asked' | 'invitation' | 'entry' => {
   if (right === 'ask') return 'asked'
   if (right === 'invitations') return 'invitation'
-  if (right === 'agents') return name.includes('question') ? 'question' : 'turn'
+  if (right === 'agents') return (['question', 'time'] as const).find(kind => name.includes(kind)) ?? 'turn'
   return right === 'webhooks' ? 'webhook' : right === 'keys' ? 'key' : 'entry'
 }
 
@@ -261,7 +290,7 @@ export const plainKeys: ReadonlySet<string> = new Set(
   last_event_id leases left limit limits max_age_ms max_priority max_uses min_priority msg_type name new_name offset only operation
   option outcome paused_until priorities priority prompt qr quiet range read replies request_id resolved rewrite save_dir secret seen
   send_at signature since tags template text time_zone timeout title tools topic topics trusted ttl_ms
-  turns_per_day type types typing until up_to url verify_code wait when_closed words`.split(/\s+/),
+  turns_per_day type types typing until up_to url verify_code wait when when_closed words zone`.split(/\s+/),
 )
 
 /** Values that an operation needs beside the things, where the schema does not show them. */
@@ -275,6 +304,7 @@ const extras: Readonly<Record<string, unknown>> = {
   url: 'https://1.1.1.1/new',
   types: ['session.muted'],
   file: 'the bytes',
+  when: 'tomorrow 8:00',
 }
 
 let names = 0

@@ -26,7 +26,7 @@ const counted = <T extends object>(object: T): T =>
       // These are called again and again while nothing happens.
       if (
         typeof value !== 'function' ||
-        ['claimAgent', 'listWork', 'renew', 'getTurn'].includes(String(name))
+        ['claimAgent', 'listTimes', 'listWork', 'renew', 'getTurn'].includes(String(name))
       )
         return typeof value === 'function' ? value.bind(target) : value
       return async (...args: unknown[]) => {

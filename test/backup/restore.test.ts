@@ -94,6 +94,8 @@ it('stands still: sends wait for a yes with their files, webhooks are paused, ke
       to: [to],
       ...settings,
     })
+  const time = { session: 'work', user_id: user, prompt: 'Water', rule: { minutes: 60 }, zone: 'UTC' }
+  await t.gateway.agents.addTime({ ...time, due_at: 1, made_by: 'owner' })
   const path = join(folderOfTest(), 'svc.tar')
   await backUp(t, path)
 
@@ -109,6 +111,13 @@ it('stands still: sends wait for a yes with their files, webhooks are paused, ke
   const open = (await copy.gateway.topics.list(owner)).filter(topic => topic.signed || topic.attach_private)
   expect(open).toEqual([])
   expect((await copy.gateway.keys.get(id, owner)).name).toBe('bot')
+  const { agents } = copy.gateway
+  expect(await agents.listTimes({ only: 'due' })).toEqual([])
+  const [stopped] = await agents.listTimes({})
+  expect(stopped).toMatchObject(time)
+  expect(stopped?.due_at).toBeUndefined()
+  // The same once more goes on.
+  expect(await agents.addTime({ ...time, due_at: 2, made_by: 'owner' })).toEqual({ ...stopped!, due_at: 2 })
   expect(await copy.gateway.webhooks.list(owner)).toMatchObject([{ id: webhook.id, status: 'paused' }])
   const waiting = await copy.gateway.outbox.list(owner)
   expect(waiting.map(({ waits_for }) => waits_for)).toEqual(['approval', 'approval', 'approval'])

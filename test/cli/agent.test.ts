@@ -2,6 +2,8 @@
 import { expect, test } from 'bun:test'
 import { mkdtemp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { type Clock, systemClock } from '../../src/platform/clock.ts'
+import { testClock } from '../support/clock.ts'
 import { agentReads, type Running, type Serving, serveHere, svc, svcRunning } from '../support/command.ts'
 import { folderOfFile } from '../support/folder.ts'
 import { type Json, logIn, servedAt } from '../support/service.ts'
@@ -14,8 +16,12 @@ const newDir = () => mkdtemp(join(home, 'data-'))
 
 /** `svc agent` on a directory of the sandbox, and its phone. */
 function startAgent(dir: string, ...args: string[]) {
+  return startAgentAt(systemClock, dir, ...args)
+}
+
+function startAgentAt(clock: Clock, dir: string, ...args: string[]) {
   const place = ['--sandbox', '--sandbox-port', '0', '--pace', 'off', '-d', dir]
-  const running = svcRunning(['agent', ...place, '--gather', '0.1', ...args], { home })
+  const running = svcRunning(['agent', ...place, '--gather', '0.1', ...args], { home, clock })
   const phoneUrl = () =>
     until(
       'the phone has an address',
@@ -78,6 +84,32 @@ test('without an account it shows a QR code, then answers the owner, and ends so
   const { ms, status } = await agent.stop()
   expect(status).toBe(0)
   expect(ms).toBeLessThan(8000)
+})
+
+test('what its owner sets for a time is done then; commands list, add and cancel', async () => {
+  const [dir, clock] = [await newDir(), testClock()]
+  const agent = startAgentAt(clock, dir, '--zone', 'UTC', ...echo)
+  await until('there is a code', 30_000, () => agent.running.stdout.includes('Scan and agree'))
+  await agent.scan()
+  await agent.isReady()
+  await agentReads(dir, 'agent')
+  await agent.post('say', { text: '/in 2h look at the oven' })
+  await agent.shows('/cancel ')
+  const run = async (...args: string[]) => {
+    const { stdout } = await svc(['agent', 'times', ...args, '--json', '--sandbox', '-d', dir], { home })
+    return JSON.parse(stdout)
+  }
+  const [time] = await run()
+  expect(time).toMatchObject({ zone: 'UTC', prompt: 'look at the oven' })
+  const series = await run('add', time.user_id, 'every day 8:00', 'news', '--zone', 'UTC')
+  expect(series).toMatchObject({ when: 'every day 08:00', user_id: time.user_id })
+  expect(await run('cancel', `${series.id}`)).toMatchObject({ id: series.id })
+  const listed = await svc(['agent', 'times', '--sandbox', '-d', dir], { home })
+  expect([listed.status, listed.stdout]).toEqual([0, expect.stringContaining('look at the oven')])
+  clock.advance(2 * 3_600_000)
+  await agent.shows('You said: [')
+  expect(await run()).toEqual([])
+  expect((await agent.stop()).status).toBe(0)
 })
 
 test('Ctrl-C while the code is shown ends it, and leaves no account', async () => {
@@ -239,6 +271,7 @@ test('wrong usage ends with 2, says what to type, and makes nothing', async () =
     [['--allow', '', '--', 'true'], '--allow'],
     [['--config', join(home, 'absent.json')], 'absent.json'],
     [['--config', file], 'agents[0].nope'],
+    [['--zone', 'Mars/Olympus', '--', 'true'], '--zone'],
     [['--config', file, '--isolate'], '--isolate'],
     [['--config', file, '--no-commands'], '--no-commands'],
     [['--config', file, '--mode', 'plan'], '--mode'],

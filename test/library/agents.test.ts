@@ -135,6 +135,57 @@ test('a part with wrong words, and a queue without a store, are errors', async (
   expect(await failure(part.history())).toMatchObject({ code: 'shutting_down' })
 })
 
+test('times are added, listed and cancelled, with the words for callers who may read', async () => {
+  await using t = await withLibrary()
+  const svc = await t.open({ store: true })
+  const { user_id: anna } = t.bots.get('default')!
+  await t.sandbox.say('hello')
+  await openNext(svc, 1)
+  await svc.nameUser(anna, 'Anna')
+  const { addTime, cancelTime, times } = svc.agents
+  const zone = 'Asia/Shanghai'
+  const time = await addTime('Anna', '每个工作日8点', 'What is new?', { zone })
+  expect(time).toEqual({
+    ...{ id: time.id, session: 'default', user_id: anna, zone, prompt: 'What is new?', made_by: 'owner' },
+    ...{
+      when: 'every mon,tue,wed,thu,fri 08:00',
+      next_at: expect.any(Number),
+      created_at: expect.any(Number),
+    },
+  })
+  expect(await addTime('Anna', time.when, 'What is new?', { zone })).toEqual(time)
+  const soon = await addTime(anna, 'in 2h', 'Water', { agent: 'home' })
+  expect(soon).toMatchObject({ agent: 'home', zone: expect.any(String) })
+  expect((await times()).map(({ id }) => id)).toEqual(
+    [time, soon].sort((a, b) => a.next_at! - b.next_at!).map(({ id }) => id),
+  )
+  expect((await times({ user: 'Anna', agent: 'home' })).map(({ id }) => id)).toEqual([soon.id])
+  const work = await svc.workAsAgent()
+  await work.passTime(
+    { ...time, due_at: time.next_at, rule: { minutes: 1 } },
+    { due_at: 7, turn: { agent: 'home', prompt: 'x' } },
+  )
+  expect((await times()).find(({ id }) => id === time.id)).toMatchObject({ next_at: 7, paused: 'answer' })
+  for (const [when, more, field] of [
+    ['soon', {}, 'when'],
+    ['8:00 and words', {}, 'when'],
+    ['every 5 min', {}, 'when'],
+    ['2020-01-01 8:00', {}, 'when'],
+    ['8:00', { zone: 'Mars/Olympus' }, 'zone'],
+    ['8:00', { zone: '+08:00' }, 'zone'],
+  ] as const)
+    expect(await failure(addTime('Anna', when, 'x', more))).toMatchObject({
+      code: 'invalid_arguments',
+      details: { errors: [{ field }] },
+    })
+  expect(await failure(addTime('nobody@im.wechat', '8:00', 'x'))).toMatchObject({ code: 'not_found' })
+  expect(await cancelTime(soon.id)).toMatchObject({ id: soon.id })
+  expect(await failure(cancelTime(soon.id))).toMatchObject({ code: 'not_found' })
+  const audit = (await svc.audit({ limit: 20 })).map(({ operation, subject }) => [operation, subject])
+  expect(audit).toContainEqual(['cancel_agent_time', `${soon.id}`])
+  expect(audit).toContainEqual(['add_agent_time', expect.stringContaining(anna)])
+})
+
 test('turns are kept for the process of an agent, and shown to everybody', async () => {
   await using t = await withLibrary()
   const svc = await t.open({ store: true })

@@ -317,6 +317,8 @@ describe('each operation', () => {
       stop_agent_turn: '<id>',
       inject_agent_turn: '<agent> <session>',
       answer_agent_question: '<id> <option>',
+      add_agent_time: '<agent> <session>',
+      cancel_agent_time: '<id>',
     })
   })
 })

@@ -115,6 +115,14 @@ onEach(it => {
         const progress = { epoch, position: 'at-1', ended: [], health: { last_error: `not to ${gone}` } }
         const lanes = [{ session: 's', user: gone, position: 'at-1' }]
         const tries = [{ ...attempt, took_ms: 1, detail: `not to ${gone}`, answer: 'hush' }]
+        const time = {
+          session: 's',
+          user_id: gone,
+          rule: { at: 1 },
+          zone: 'UTC',
+          due_at: 1,
+          made_by: 'owner',
+        }
         const calls = [
           () => store.outbox.enqueue({ ...entry, mode: 'queue' }, open),
           () => sending(store, 's', 'b', outgoing(`now ${nth}`, { to_user: gone })),
@@ -122,6 +130,7 @@ onEach(it => {
           () => store.conversations.markRead('s', gone, 1),
           () => store.conversations.markRead('s', gone, 1, 'key'),
           () => store.agents.addTurn({ ...conversation, source: 'inject', messages: [], prompt: 'hush' }),
+          () => store.agents.addTime({ ...time, prompt: 'hush' }),
           () => store.agents.claim(conversation),
           () => store.agents.saveState(conversation, { folder: '/hush' }),
           () => store.webhooks.add({ ...endpoint, id: `own${nth}`, user: gone }),
@@ -159,7 +168,7 @@ onEach(it => {
       const [refused, quiet] = [{ erased: true }, 'done']
       for (const process of [t, other])
         expect(await callAll(process)).toEqual([
-          ...[refused, refused, refused, quiet, quiet, refused],
+          ...[refused, refused, refused, quiet, quiet, refused, refused],
           // A claim of the conversation that is gone gives nothing; a new one is refused.
           ...[expect.anything(), quiet, refused, refused, refused],
           ...[quiet, quiet, quiet],

@@ -173,6 +173,8 @@ async function fill({ clock, storage, store }: Opened): Promise<void> {
   await store.agents.changeTurn(turn.id, { answer: { parts: [{ text: words }] }, error: words })
   const options = [{ id: 'yes', name: words, kind: 'allow_once' as const }]
   await store.agents.ask({ turn: turn.id, text: words, code: 'K7QX', expires_at: clock.at * 2, options })
+  const time = { session: 's', user_id: gone, rule: { at: 1 }, zone: 'UTC', due_at: 1, made_by: 'owner' }
+  await store.agents.addTime({ ...time, prompt: words })
   await store.asks.add({
     session: 'work',
     user_id: gone,

@@ -48,12 +48,39 @@ export const commands = [
       `added: turn ${id} for ${oneLine(user_id)}; it waits until the agent ${oneLine(agent)} runs`,
     ],
   }),
+  operationCommand(
+    agents.listAgentTimes,
+    tableView('nothing is to be done at a time; see svc agent times add --help', [
+      ['ID', 'id'],
+      ['NEXT', 'next_at'],
+      ['WHEN', ({ when, zone }) => `${when} (${zone})`],
+      ['USER', 'user_id'],
+      ['AGENT', 'agent'],
+      ['PAUSED', ({ paused = '' }) => pauses[paused] ?? ''],
+      ['PROMPT', ({ prompt = '' }) => oneLine(prompt).slice(0, 60)],
+    ]),
+  ),
+  operationCommand(agents.addAgentTime, {
+    changeMade: 'added',
+    render: ({ id, next_at, user_id, when, zone }) => [
+      `added: time ${id} for ${oneLine(user_id)}: ${when} (${zone}); next: ${formatLocalTime(next_at)}`,
+    ],
+  }),
+  operationCommand(agents.cancelAgentTime, {
+    changeMade: 'cancelled',
+    render: ({ id }) => [`cancelled: ${id}`],
+  }),
   operationCommand(agents.listAgentQuestions, { createEmpty: () => [], render: formatQuestions }),
   operationCommand(agents.answerAgentQuestion, {
     changeMade: 'answered',
     render: ({ answer, id }) => [`answered: ${id}, ${oneLine(answer ?? '')}`],
   }),
 ]
+
+const pauses: Readonly<Record<string, string>> = {
+  answer: 'its answer waits',
+  copy: 'restored: add it again',
+}
 
 function statusOf({ approval, status, stopping }: AgentTurn): string {
   if (approval !== undefined) return approval === 'waits' ? 'waits for approval' : 'declined'

@@ -57,6 +57,7 @@ const addAgentOptions = (command: Command) =>
       'after a crash run the prompt again; the agent may then do things twice (the user is told)',
     )
     .option('--transcribe <command>', 'command that prints what is said in the WAV file after it')
+    .option('--zone <name>', 'time zone of the times that people set, such as Asia/Shanghai (this machine)')
     .option('--config <file>', 'in place of all these: a JSON file with several agents')
 
 export const commands: readonly CommandSpec[] = [

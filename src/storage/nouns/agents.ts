@@ -34,6 +34,7 @@ import {
   write,
 } from '../routine.ts'
 import { createAgentQuestions, isOpen, isUnanswered, type QuestionVerbs } from './agent-questions.ts'
+import { createAgentTimes, type TimeVerbs } from './agent-times.ts'
 
 const leaseMs = 60_000
 /** Newest turns of a conversation in which messages are looked for that come again. */
@@ -62,7 +63,10 @@ type KeptEntry = AgentEntry & Pick<KnownAgent, 'since'> & { seen: number }
 /** A user of a session. */
 type Person = Omit<ConversationKey, 'agent'>
 
-class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof QuestionVerbs>> {
+/** They have nouns of their own. */
+type OtherVerb = keyof QuestionVerbs | keyof TimeVerbs
+
+class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, OtherVerb>> {
   readonly #owner: string
   /** Columns of a `ClaimRow` of a conversation `c`. */
   readonly #claimColumns: Sql
@@ -90,7 +94,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   /** Returns the row of a conversation; adds it if it is not there. @param session its key */
-  *#ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
+  *ensure({ agent, user }: Omit<ConversationKey, 'session'>, session: number): Routine<number> {
     yield* this.context.rejectErased(user)
     const found = sql`SELECT id FROM agent_conversation
       WHERE agent = ${agent} AND session = ${session} AND peer = ${user}`
@@ -176,7 +180,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
 
   *addTurn({ source, messages, prompt, isFresh = false, ...key }: NewTurn): Routine<StoredTurn> {
     const session = yield* this.#sessionOf(messages[0], key.session)
-    const conversation = yield* this.#ensure(key, session)
+    const conversation = yield* this.ensure(key, session)
     const ofUser = sql`FROM agent_conversation WHERE session = ${session} AND peer = ${key.user}`
     const all = yield* readHeld<{ id: number }>(sql`SELECT id ${ofUser} ORDER BY id`)
     const newestOf = sql`(SELECT coalesce(max((SELECT max(id) FROM agent_turn
@@ -210,7 +214,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
 
   *claimAgent(agent: string, session?: string, entry?: AgentEntry): Routine<boolean> {
     // The row of the agent itself has session 0 and no user. What it answers in is the key of its only session.
-    const id = yield* this.#ensure({ agent, user: '' }, 0)
+    const id = yield* this.ensure({ agent, user: '' }, 0)
     const row = yield* this.#take(nameOf({ agent }), id)
     if (!row) return false
     const key = session === undefined ? undefined : `${yield* this.context.ensureSession(session)}`
@@ -262,7 +266,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 
   *chooseAgent({ session, user }: Person, choice: AgentChoice): Routine<boolean> {
-    const id = yield* this.#ensure({ agent: '', user }, yield* this.#sessionOf(choice.message, session))
+    const id = yield* this.ensure({ agent: '', user }, yield* this.#sessionOf(choice.message, session))
     const [{ kept } = {}] = yield* readHeld<{ kept?: string }>(
       sql`SELECT kept FROM agent_conversation WHERE id = ${id}`,
     )
@@ -327,7 +331,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
         sql`SELECT ${this.context.sessionKey(key.session)} AS key`,
       )
       if (session?.key === undefined) return undefined
-      id = yield* this.#ensure(key, session.key)
+      id = yield* this.ensure(key, session.key)
     }
     const row = yield* this.#take(name, id)
     if (!row) return undefined
@@ -475,7 +479,7 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, keyof Quest
   }
 }
 
-const modes: Modes<Omit<AgentStore, keyof QuestionVerbs>> = {
+const modes: Modes<Omit<AgentStore, OtherVerb>> = {
   addTurn: 'write',
   changeTurn: 'write',
   joinTurns: 'write',
@@ -501,10 +505,14 @@ const modes: Modes<Omit<AgentStore, keyof QuestionVerbs>> = {
   countTurns: 'plain',
 }
 
-export const openAgents = (context: NounContext, run: Runner): AgentStore => ({
-  ...openNoun({ verbs: new AgentVerbs(context), modes }, run),
-  ...openNoun(createAgentQuestions(context), run),
-})
+export function openAgents(context: NounContext, run: Runner): AgentStore {
+  const verbs = new AgentVerbs(context)
+  return {
+    ...openNoun({ verbs, modes }, run),
+    ...openNoun(createAgentQuestions(context), run),
+    ...openNoun(createAgentTimes(context, verbs), run),
+  }
+}
 
 type StateRow = Pick<ConversationState, 'agent_session' | 'folder'> & { kept?: string | undefined }
 

@@ -1,7 +1,13 @@
 /** Random steps of agents in front of WeChat: their turns, conversations and questions (`src/storage/agents.ts`). */
 import fc from 'fast-check'
 import { turnStatuses } from '../../../src/model/agent.ts'
-import type { AgentStore, ConversationKey, StoredQuestion, StoredTurn } from '../../../src/storage/agents.ts'
+import type {
+  AgentStore,
+  ConversationKey,
+  StoredQuestion,
+  StoredTime,
+  StoredTurn,
+} from '../../../src/storage/agents.ts'
 import { insert } from '../support.ts'
 import {
   compare,
@@ -23,6 +29,7 @@ import {
 interface Notes {
   turns: number[]
   questions: number[]
+  times: number[]
   rows: number[]
   count: number
 }
@@ -52,7 +59,9 @@ const isOther = rarely
 const turnOf = ({ notes: { turns } }: Here, nth: number) => turns.at(-1 - nth) ?? 0
 const questionOf = ({ notes: { questions } }: Here, nth: number) => questions.at(-1 - nth) ?? 0
 
-/** Numbers of turns and questions may have gaps. */
+const timeOf = ({ notes: { times } }: Here, nth: number) => times.at(-1 - nth) ?? 0
+
+/** Numbers of turns, questions and times may have gaps. */
 const shown = ({ notes }: Here, turn: StoredTurn | undefined) =>
   turn && { ...turn, id: notes.turns.indexOf(turn.id) }
 const shownQuestion = ({ notes }: Here, question: StoredQuestion | undefined) =>
@@ -61,6 +70,8 @@ const shownQuestion = ({ notes }: Here, question: StoredQuestion | undefined) =>
     id: notes.questions.indexOf(question.id),
     turn: notes.turns.indexOf(question.turn),
   }
+const shownTime = ({ notes }: Here, time: StoredTime | undefined) =>
+  time && { ...time, id: notes.times.indexOf(time.id) }
 /** Keys may have more fields. */
 const shownKey = ({ agent, session, user }: ConversationKey) => `${agent} ${session} ${user}`
 
@@ -257,6 +268,46 @@ const agents = {
   listDrafts: verb({}, async side =>
     (await side.store.agents.listDrafts()).map(one => shownQuestion(side, one)),
   ),
+  addTime: verb(
+    {
+      ...{ session, user_id: user, agent: maybe(agent), prompt: fc.constantFrom('a', 'b'), isOther },
+      ...{ rule: fc.constantFrom({ at: 5 }, { minutes: 30 }), inMs: maybe(fc.constantFrom(0, 1000)) },
+    },
+    async (side, { inMs, isOther, ...time }) => {
+      const due_at = inMs === undefined ? undefined : side.clock.at + inMs
+      const added = await storeOf(side, isOther).agents.addTime(
+        filled({ ...time, zone: 'UTC', due_at, made_by: 'owner' }),
+      )
+      if (!side.notes.times.includes(added.id)) side.notes.times.push(added.id)
+      return shownTime(side, added)
+    },
+    3,
+  ),
+  listTimes: verb(
+    { agent: maybe(agent), session: maybe(session), only: maybe(fc.constantFrom('due', 'missed')) },
+    async (side, filter) =>
+      (await side.store.agents.listTimes(filled(filter))).map(time => shownTime(side, time)),
+  ),
+  removeTime: verb({ nth, isOther }, async (side, { nth, isOther }) =>
+    shownTime(side, await storeOf(side, isOther).agents.removeTime(timeOf(side, nth))),
+  ),
+  passTime: verb(
+    { nth, isOther, inMs: maybe(fc.constantFrom(500)), missed_at: maybe(nth), by: maybe(agent) },
+    async (side, { nth, by, inMs, isOther, missed_at }) => {
+      const { agents } = storeOf(side, isOther)
+      const time = (await agents.listTimes({})).find(({ id }) => id === timeOf(side, nth))
+      if (!time) return idle
+      const next = inMs === undefined ? undefined : side.clock.at + inMs
+      const passed = await agents.passTime(time, {
+        ...{ due_at: next, missed_at },
+        ...(by && { turn: { agent: by, prompt: 'now' } }),
+      })
+      const [turn] = by && passed ? await agents.listTurns({ agent: by, limit: 1 }) : []
+      if (turn) side.notes.turns.push(turn.id)
+      return passed
+    },
+    3,
+  ),
   removeOld: verb(
     { kind: fc.constantFrom('turn', 'question'), agoMs: fc.constantFrom(0, 1000) },
     ({ store, clock }, { agoMs, kind }) => store.maintenance.removeOld(kind, clock.at - agoMs),
@@ -283,11 +334,12 @@ const around = {
 
 async function state(side: Here) {
   const { agents } = side.store
-  const [turns, conversations, questions, drafts, running, others, known, ...work] = await Promise.all([
+  const [turns, conversations, questions, drafts, times, running, others, known, ...work] = await Promise.all([
     agents.listTurns({ limit: 500 }),
     agents.listConversations({ limit: 500 }),
     Promise.all(side.notes.questions.map(id => agents.getQuestion(id))),
     agents.listDrafts(),
+    agents.listTimes({}),
     agents.listRunning(),
     side.other.store.agents.listRunning(),
     shownAgents(side, side.store),
@@ -298,6 +350,7 @@ async function state(side: Here) {
     conversations,
     questions: questions.map(one => shownQuestion(side, one)),
     drafts: drafts.map(one => shownQuestion(side, one)),
+    times: times.map(one => shownTime(side, one)),
     running: [running.sort(), others.sort()],
     known,
     work: work.map(keys => keys.map(shownKey).sort()),
@@ -306,7 +359,7 @@ async function state(side: Here) {
 
 export const compareAgents = () =>
   compare({
-    notes: (): Notes => ({ turns: [], questions: [], rows: [], count: 0 }),
+    notes: (): Notes => ({ turns: [], questions: [], times: [], rows: [], count: 0 }),
     verbs: { ...around, ...agents },
     state,
   })

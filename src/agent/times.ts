@@ -1,0 +1,122 @@
+/** What people want done at a time: their commands, and the turns that begin when it has come. */
+import { machineZone } from '../config/time-zone.ts'
+import { type AgentWork, isSvcError, type Message, type StoredTime } from '../index.ts'
+import { formatRule, readTime } from '../model/spoken-time.ts'
+import { nextOf } from '../model/time-rule.ts'
+import { plainOf } from '../model/typed-answer.ts'
+import type { SetAside } from '../platform/apart.ts'
+import type { Clock } from '../platform/clock.ts'
+import { RoomPart } from '../platform/runtime.ts'
+import type { AgentCommand } from './commands.ts'
+import type { AgentConfig } from './config.ts'
+import type { AnswerDelivery } from './delivery.ts'
+import type { Talkers } from './talkers.ts'
+import type { Texts } from './texts.ts'
+
+/** What comes later than this after its time is not done. */
+const lateMs = 60 * 60_000
+
+export interface TimesPorts {
+  readonly work: AgentWork
+  readonly people: Talkers
+  readonly delivery: AnswerDelivery
+  readonly config: AgentConfig
+  readonly clock: Clock
+}
+
+type Reply = (text: (texts: Texts) => string) => Promise<void>
+
+export class Times extends RoomPart<TimesPorts> {
+  /** Whether a time was missed of which its person may not have been told. */
+  #isMissed = true
+
+  /** Does what a person commands about times. */
+  async obey({ rest, word, written }: AgentCommand, message: Message, reply: Reply): Promise<void> {
+    const { people, work } = this.ports
+    const { from_user: user, session } = message
+    if ((await people.findOperator(session))?.user_id !== user) return reply(({ time }) => time.notYours)
+    const head = ['/every', '/in'].includes(written) ? `${written.slice(1)} ` : ''
+    if (word === 'at') return this.#add(`${head}${rest}`, message, reply)
+    const all = await work.listTimes({ session, user })
+    if (word === 'times') return reply(({ time }) => time.listed(all))
+    const id = Number(/\d{1,15}/.exec(plainOf(rest))?.[0])
+    const known = all.find(one => one.id === id)
+    if (known) await work.removeTime(id)
+    await reply(({ time }) => (known ? time.cancelled(known) : time.unknown))
+  }
+
+  async #add(text: string, { from_user: user_id, session, timestamp }: Message, reply: Reply): Promise<void> {
+    const { clock, config, work } = this.ports
+    const zone = config.zone ?? machineZone()
+    // A message may come late, or again.
+    const read = readTime(text, { now: timestamp, zone })
+    if ('why' in read) return reply(({ time }) => time.unclear(read.why, zone, read.as))
+    const { due, isMoved, rest: prompt, rule } = read
+    const due_at = due > clock.now() ? due : nextOf(rule, zone, clock.now(), due)
+    if (due_at === undefined) return reply(({ time }) => time.past)
+    if (prompt === '') return reply(({ time }) => time.unclear('words', zone, { due: due_at, rule }))
+    try {
+      const added = await work.addTime({ session, user_id, prompt, rule, zone, due_at, made_by: 'owner' })
+      await reply(({ time }) => time.added(added, isMoved))
+    } catch (error) {
+      if (!isSvcError(error, 'invalid_arguments')) throw error
+      await reply(({ time }) => time.tooMany)
+    }
+  }
+
+  /** Begins the turns of times that have come, and tells their people what was missed. */
+  async run(setAside: SetAside): Promise<void> {
+    for (const time of await this.#listOwn('due'))
+      await this.#pass(time).catch(error => setAside({ row: `time ${time.id}`, error }))
+    if (!this.#isMissed) return
+    const missed = Map.groupBy(
+      await this.#listOwn('missed'),
+      ({ session, user_id }) => `${session}\0${user_id}`,
+    )
+    for (const times of missed.values()) {
+      const [first] = times
+      const key = `agent:missed:${first!.id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
+      await this.ports.delivery.tell(first!, ({ time }) => time.missed(times), key)
+      for (const time of times) await this.ports.work.passTime(time, { due_at: time.due_at })
+    }
+    this.#isMissed = false
+  }
+
+  /** Returns the times that this agent has to look after: its own, and those of people whom it answers. */
+  async #listOwn(only: 'due' | 'missed'): Promise<StoredTime[]> {
+    const { config, people, work } = this.ports
+    const own: StoredTime[] = []
+    for (const time of await work.listTimes({ only })) {
+      const { agent, session, user_id } = time
+      const isOwn =
+        agent === undefined
+          ? await this.#isChosen(session, user_id)
+          : agent === config.name
+      if (isOwn) own.push(time)
+    }
+    return own
+  }
+
+  async #isChosen(session: string, user_id: string): Promise<boolean> {
+    const { agents, standing } = await this.ports.people.findAgents(session, user_id)
+    const chosen = (await this.ports.people.findChosen({ session, user_id }, agents)) ?? agents[0]?.name
+    return standing === 'allowed' && chosen === this.ports.config.name
+  }
+
+  /** Goes on from a time that has come: with a turn, unless it is too late, or the answer before still waits. */
+  async #pass(time: StoredTime): Promise<void> {
+    const { clock, config, work } = this.ports
+    const { due_at = 0, isWaiting, missed_at, rule, zone } = time
+    const now = clock.now()
+    const newest = nextOf(rule, zone, Math.max(due_at - 1, now - lateMs), due_at)
+    const prompt = `[${formatRule({ at: newest ?? now }, zone)}, as you were asked before:]\n${time.prompt}`
+    const isTurn = !isWaiting && newest !== undefined && newest <= now
+    const isLate = !isWaiting && due_at <= now - lateMs
+    const isPassed = await work.passTime(time, {
+      due_at: nextOf(rule, zone, now, due_at),
+      missed_at: isLate ? (missed_at ?? due_at) : missed_at,
+      ...(isTurn && { turn: { agent: config.name, prompt } }),
+    })
+    this.#isMissed ||= isPassed && isLate
+  }
+}
