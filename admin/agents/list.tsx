@@ -12,12 +12,21 @@ import { Row, Rows } from '../ui/rows.tsx'
 import { tell, tellDoubt } from '../ui/toasts.tsx'
 import { useWork } from '../ui/work.ts'
 import { Avatar, Who } from '../users/avatar.tsx'
-import { type AgentTalk, isOpen, keyOf, talkLooks } from './words.ts'
+import { type AgentTalk, isOpen, keyOf, personOf, talkLooks } from './words.ts'
 
-export const nameOfTalk = ({ session, user_id, user_name }: AgentTalk): string =>
+type Person = Pick<AgentTalk, 'session' | 'user_id' | 'user_name'>
+export const nameOfTalk = ({ session, user_id, user_name }: Person): string =>
   user_name ?? nameOf(session, user_id) ?? user_id
 
-export function Agent({ name, talks, onAct }: { name: string; talks: AgentTalk[]; onAct(): void }) {
+interface AgentProps {
+  name: string
+  talks: AgentTalk[]
+  /** Of all agents. */
+  all: readonly AgentTalk[]
+  onAct(): void
+}
+
+export function Agent({ name, talks, all, onAct }: AgentProps) {
   const id = `agent ${name}`
   return (
     <section aria-labelledby={id}>
@@ -27,14 +36,18 @@ export function Agent({ name, talks, onAct }: { name: string; talks: AgentTalk[]
       </h2>
       <Rows label={name}>
         {talks.map(one => (
-          <Talk key={keyOf(one)} talk={one} onAct={onAct} />
+          <Talk key={keyOf(one)} talk={one} isChosen={isChosenOf(one, all)} onAct={onAct} />
         ))}
       </Rows>
     </section>
   )
 }
 
-function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
+/** Whether the person has chosen this one of several agents. */
+const isChosenOf = (talk: AgentTalk, all: readonly AgentTalk[]): boolean =>
+  talk.chosen === true && all.some(one => one.agent !== talk.agent && personOf(one) === personOf(talk))
+
+function Talk({ talk, isChosen, onAct }: { talk: AgentTalk; isChosen: boolean; onAct(): void }) {
   const { session, user_id: userId, user_name: name, status, last_error, last_turn_at } = talk
   const { work } = useWork()
   const actions: Action[] = []
@@ -67,6 +80,7 @@ function Talk({ talk, onAct }: { talk: AgentTalk; onAct(): void }) {
       }
     >
       <State {...talkLooks[status]} />
+      {isChosen && <span class="badge">{t('agents.chosen')}</span>}
     </Row>
   )
 }

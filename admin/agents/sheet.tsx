@@ -11,19 +11,21 @@ import { Sheet } from '../ui/sheet.tsx'
 import { useWork } from '../ui/work.ts'
 import { nameOfTalk, stop } from './list.tsx'
 import { QuestionRows } from './questions.tsx'
+import { PersonTimes, type TimesProps } from './times.tsx'
 import { Turns } from './turns.tsx'
 import { type AgentTalk, talkLooks } from './words.ts'
 
 interface TalkSheetProps {
   talk: AgentTalk
+  times: TimesProps
   /** Grows with each action of the person. */
   acts: number
   onAct(): void
   onClose(): void
 }
 
-export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
-  const { agent, session, status, user_id: userId } = talk
+export function TalkSheet({ talk, times, acts, onAct, onClose }: TalkSheetProps) {
+  const { agent, session, status, title, user_id: userId } = talk
   const { busy, work } = useWork()
   const open = (questions.value ?? []).filter(
     one =>
@@ -47,7 +49,7 @@ export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
   return (
     <Sheet
       title={nameOfTalk(talk)}
-      description={`${agent} · ${session}`}
+      description={[title, agent, session].filter(Boolean).join(' · ')}
       onClose={onClose}
       footer={
         (chat || stops) && (
@@ -62,13 +64,20 @@ export function TalkSheet({ talk, acts, onAct, onClose }: TalkSheetProps) {
         <State {...talkLooks[status]} />
       </p>
       {open.length > 0 && <QuestionRows questions={open} onAct={onAct} />}
+      <PersonTimes talk={talk} {...times} />
       <Turns talk={talk} acts={acts} />
       <Facts talk={talk} />
     </Sheet>
   )
 }
 
-function Facts({ talk: { agent_session, folder, turns, user_id } }: { talk: AgentTalk }) {
+function Facts({ talk }: { talk: AgentTalk }) {
+  const { agent_session, folder, mode, model, place, turns, user_id } = talk
+  const chosen = [
+    ['agents.model', model],
+    ['agents.mode', mode],
+    ['agents.place', place],
+  ] as const
   const ids = [
     ['agents.session', agent_session],
     ['agents.folder', folder],
@@ -79,6 +88,14 @@ function Facts({ talk: { agent_session, folder, turns, user_id } }: { talk: Agen
       <summary>{t('agents.details')}</summary>
       <dl>
         <Fact label={t('agents.turns')}>{number(turns)}</Fact>
+        {chosen.map(
+          ([label, text]) =>
+            text !== undefined && (
+              <Fact key={label} label={t(label)}>
+                <bdi class="foreign">{text}</bdi>
+              </Fact>
+            ),
+        )}
         {ids.map(
           ([label, text]) =>
             text !== undefined && (

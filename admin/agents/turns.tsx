@@ -13,6 +13,8 @@ import { Who } from '../users/avatar.tsx'
 import { type AgentTalk, lookOf, type Turn, wordsOf } from './words.ts'
 
 const mostShown = 20
+/** What begins a turn without a message. */
+const sources = { inject: 'agents.injected', time: 'agents.at_time' } as const
 const everyMs = 2000
 
 interface TurnsProps {
@@ -59,7 +61,7 @@ function One({ turn, name }: { turn: Turn; name: string | undefined }) {
       </div>
       {prompt && (
         <Said
-          by={source === 'inject' ? t('agents.injected') : <Who session={session} id={userId} name={name} />}
+          by={source === 'message' ? <Who session={session} id={userId} name={name} /> : t(sources[source])}
         >
           {wordsOf(prompt)}
         </Said>

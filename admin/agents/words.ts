@@ -1,10 +1,12 @@
 /** How conversations with agents, their turns and their questions read. */
 import type { Question } from '../answers.ts'
 import type { Answer } from '../api.ts'
-import { type TextKey, t } from '../i18n.ts'
+import { listed, type TextKey, t, timeFormat } from '../i18n.ts'
+import { clock, every, timeNow } from '../times.ts'
 import type { Look } from '../ui/marks.tsx'
 
 export type AgentTalk = Answer<'list_agent_conversations'>[number]
+export type AgentTime = Answer<'list_agent_times'>[number]
 export type Turn = Answer<'list_agent_turns'>[number]
 
 export const talkLooks: Readonly<Record<AgentTalk['status'], Look>> = {
@@ -38,6 +40,10 @@ export const isOpen = ({ status }: Turn): boolean =>
 
 /** The key of a conversation, for the URL. */
 export const keyOf = ({ agent, session, user_id }: AgentTalk): string => `${agent}/${session}/${user_id}`
+
+/** The key of a person in an account. */
+export const personOf = ({ session, user_id }: Pick<AgentTalk, 'session' | 'user_id'>): string =>
+  `${session}/${user_id}`
 
 const kinds: Readonly<Record<string, TextKey>> = {
   IMAGE: 'chat.picture',
@@ -80,4 +86,51 @@ export function shortOf(text: string): string {
 export function rejectsFirst(options: Question['options']): Question['options'] {
   const rejects = options.filter(({ kind }) => kind.startsWith('reject'))
   return [...rejects, ...options.filter(one => !rejects.includes(one))]
+}
+
+const days = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
+const workdays = 'mon,tue,wed,thu,fri'
+/** A Sunday in 2026, by the clock of the browser. */
+const shownAt = (day: number, time = '12:00'): number => {
+  const [hour = 0, minute = 0] = time.split(':').map(Number)
+  return new Date(2026, 2, 1 + day, hour, minute).getTime()
+}
+
+/** Returns how often a time comes. A form that is not known here is shown as the service writes it. */
+export function ruleOf({ when }: AgentTime): string {
+  if (/^\d{4}-/.test(when)) return t('agents.once')
+  const [, count, unit] = /^every (\d+) (min|h)$/.exec(when) ?? []
+  if (count !== undefined) return every(Number(count) * (unit === 'h' ? 3_600_000 : 60_000))
+  const [, on = '', at] = /^every (.+) (\d\d:\d\d)$/.exec(when) ?? []
+  const time = clock(shownAt(0, at))
+  if (on === 'day') return t('agents.daily', { time })
+  if (on === workdays) return t('agents.workdays', { time })
+  const [, day] = /^month on day (\d+)$/.exec(on) ?? []
+  if (day !== undefined) return t('agents.monthly', { day, time })
+  const inWeek = on.split(',').map(one => days.indexOf(one))
+  if (inWeek.includes(-1)) return when
+  const names = inWeek.map(one => timeFormat({ weekday: 'short' }).format(shownAt(one)))
+  return t('agents.weekly', { days: listed(names), time })
+}
+
+/** Mon, 5 Oct, 14:05 */
+export const nextText = (at: number, timeZone: string): string =>
+  timeFormat({
+    weekday: 'short',
+    day: 'numeric',
+    month: 'short',
+    hour: 'numeric',
+    minute: '2-digit',
+    timeZone,
+  }).format(at)
+
+/** A time is looked at every few seconds. */
+const lateMs = 60_000
+
+/** Returns why a time is not simply waited for. */
+export function lookOfTime({ next_at, paused }: AgentTime): Look | undefined {
+  if (paused === 'answer') return { tone: 'warn', text: 'agents.paused_answer' }
+  if (paused === 'copy') return { tone: 'warn', text: 'agents.paused_copy' }
+  const isLate = next_at !== undefined && next_at < timeNow() - lateMs
+  return isLate ? { tone: 'bad', text: 'agents.overdue' } : undefined
 }

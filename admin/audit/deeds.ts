@@ -62,6 +62,8 @@ const deeds: Readonly<Record<string, Deed>> = {
   unsubscribe_events: 'unsubscribe',
   link_events: 'events',
   remove_consumer: 'reader',
+  choose_agent: 'agent_choose',
+  steer_agent: 'agent_steer',
   inject_agent_turn: 'agent_prompt',
   answer_agent_question: 'agent_answer',
   add_agent_time: 'agent_time',

@@ -4,11 +4,13 @@ import { useCallback, useEffect } from 'preact/hooks'
 import { Agent } from '../agents/list.tsx'
 import { Questions } from '../agents/questions.tsx'
 import { TalkSheet } from '../agents/sheet.tsx'
+import { AllTimes, type AskedTime, AskTime } from '../agents/times.tsx'
 import { keyOf } from '../agents/words.ts'
 import { askQuestionsAgain, questions, questionsEveryMs, useAnswer } from '../answers.ts'
 import { call } from '../api.ts'
 import { t } from '../i18n.ts'
 import { setParams, useParam } from '../place.ts'
+import { useAsked } from '../ui/ask.tsx'
 import { ListPage, Nothing } from '../ui/list-page.tsx'
 
 const everyMs = 2000
@@ -16,7 +18,10 @@ const startCommand = 'svc agent -- claude -p'
 
 export function Agents() {
   const acts = useSignal(0)
-  const ask = useCallback(() => call('list_agent_conversations', {}), [acts.value])
+  const ask = useCallback(
+    () => Promise.all([call('list_agent_conversations', {}), call('list_agent_times', {})]),
+    [acts.value],
+  )
   const { value, error, again } = useAnswer(ask, everyMs, everyMs)
   const onAct = () => {
     acts.value++
@@ -31,15 +36,17 @@ export function Agents() {
   }, [])
   const open = questions.value
   // The questions are above the conversations, so both come at once.
-  const talks = open && value.value
+  const [talks, times = []] = (open && value.value) ?? []
   const param = useParam('talk')
   const shown = talks?.find(one => keyOf(one) === param)
+  const { question, ask: askFor, close } = useAsked<AskedTime>()
+  const forTimes = { times, talks: talks ?? [], onAsk: askFor, onAct }
   return (
     <ListPage
       class="agents"
       title={t('nav.agents')}
       about={t('agents.about')}
-      all={talks}
+      all={talks && [...talks, ...times]}
       failure={error.value}
       onRetry={again}
       empty={
@@ -51,17 +58,27 @@ export function Agents() {
         />
       }
       after={
-        shown && (
-          <TalkSheet talk={shown} acts={acts.value} onAct={onAct} onClose={() => setParams({ talk: '' })} />
-        )
+        <>
+          {shown && (
+            <TalkSheet
+              talk={shown}
+              times={forTimes}
+              acts={acts.value}
+              onAct={onAct}
+              onClose={() => setParams({ talk: '' })}
+            />
+          )}
+          {question && <AskTime asked={question} talks={talks ?? []} onAct={onAct} onClose={close} />}
+        </>
       }
     >
-      {all => (
+      {() => (
         <>
           <Questions questions={open ?? []} onAct={onAct} />
-          {[...Map.groupBy(all, ({ agent }) => agent)].map(([name, talks]) => (
-            <Agent key={name} name={name} talks={talks} onAct={onAct} />
+          {[...Map.groupBy(talks ?? [], ({ agent }) => agent)].map(([name, own]) => (
+            <Agent key={name} name={name} talks={own} all={talks ?? []} onAct={onAct} />
           ))}
+          <AllTimes {...forTimes} />
         </>
       )}
     </ListPage>

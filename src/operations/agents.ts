@@ -333,11 +333,15 @@ export const addAgentTime = defineOperation({
     if (canonicalOf(zone) === undefined) throw badArgument('zone', 'expected one such as Asia/Shanghai')
     const { session, user_id } = await findUser(gateway, named, user)
     const read = readTime(when, { now: gateway.clock.now(), zone })
-    if ('why' in read || read.rest !== '')
+    if ('why' in read || read.rest !== '') {
+      const { as, why } = 'why' in read ? read : { why: 'form', as: undefined }
+      const meant = as && formatRule(as.rule, zone)
       throw badArgument(
         'when',
-        `expected a time that is to come, or a series with ${leastMinutes} minutes or more between its times, such as ${exampleTimes}`,
+        `expected a time that is to come, or a series with ${leastMinutes} minutes or more between its times, such as ${exampleTimes}${meant ? `; if you mean ${meant}, write that` : ''}`,
+        { details: withoutUndefined({ why, meant }) },
       )
+    }
     const { due: due_at, rule } = read
     const time = { agent, session, user_id, prompt, rule, zone, due_at, made_by: formatPrincipal(by) }
     return toTime(await gateway.agents.addTime(time), by)
