@@ -1,8 +1,7 @@
 /** A whole service on a directory with a secret key: no file of it shows what grants access. */
 
 import { expect, test } from 'bun:test'
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { localFilesOf } from '../../src/config/local-files.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { owner } from '../../src/model/principal.ts'
@@ -11,7 +10,7 @@ import { createSealer } from '../../src/platform/sealing.ts'
 import { ensureSecret, ensureToken, readStoredToken } from '../../src/server/token.ts'
 import { writeSecretState } from '../../src/storage/sqlite/secret-state.ts'
 import { codeOf } from '../support/failure.ts'
-import { folderOfTest } from '../support/folder.ts'
+import { folderOfTest, readFolder } from '../support/folder.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 import { withSandbox } from '../support/sandbox.ts'
 
@@ -20,11 +19,9 @@ const signal = new AbortController().signal
 
 /** Returns the files in a directory that have one of these texts, in any byte. */
 function filesWith(dir: string, texts: ReadonlySet<string>): string[] {
-  const files = readdirSync(dir, { recursive: true, withFileTypes: true }).filter(entry => entry.isFile())
-  return files.flatMap(({ name, parentPath }) => {
-    const bytes = readFileSync(join(parentPath, name))
-    return [...texts].flatMap(text => (bytes.includes(text) ? `${name}: ${text}` : []))
-  })
+  return [...readFolder(dir)].flatMap(([path, bytes]) =>
+    [...texts].flatMap(text => (bytes.includes(text) ? `${basename(path)}: ${text}` : [])),
+  )
 }
 
 /** Receives a message of the bot's user, and answers. */

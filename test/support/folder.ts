@@ -1,6 +1,6 @@
 /** Resources that live as long as a test or a test file. */
 import { afterAll, onTestFinished } from 'bun:test'
-import { mkdtempSync, realpathSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -39,4 +39,18 @@ export function folderOfTest(): string {
   const folder = newFolder()
   onTestFinished(folder[Symbol.dispose])
   return folder.path
+}
+
+/** Reads all files of a folder, by path. A file that is being written may have another name by now, and is left out. */
+export function readFolder(dir: string): Map<string, Buffer> {
+  const entries = readdirSync(dir, { recursive: true, withFileTypes: true })
+  const paths = entries.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name))
+  const found = new Map<string, Buffer>()
+  for (const path of paths.sort())
+    try {
+      found.set(path, readFileSync(path))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    }
+  return found
 }

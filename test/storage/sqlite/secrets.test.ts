@@ -1,6 +1,6 @@
 /** Secrets at rest: where they are sealed, and who may open a directory that has some. */
 import { expect, test } from 'bun:test'
-import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { silentLog } from '../../../src/platform/log.ts'
 import { createSealer } from '../../../src/platform/sealing.ts'
@@ -11,7 +11,7 @@ import { writeSecretState } from '../../../src/storage/sqlite/secret-state.ts'
 import { openSqliteStore } from '../../../src/storage/sqlite/store.ts'
 import type { Storage } from '../../../src/storage/storage.ts'
 import { codeOf } from '../../support/failure.ts'
-import { folderOfTest } from '../../support/folder.ts'
+import { folderOfTest, readFolder } from '../../support/folder.ts'
 import { secret } from '../engines.ts'
 import { bot, message, testClock } from '../support.ts'
 
@@ -26,13 +26,8 @@ async function openDir(dir: string, more: Partial<StorageOptions> = {}) {
 const mark = 'hUsH.hUsH'
 const secretOf = (name: string) => `${mark}-${name}`
 
-const filesIn = (dir: string): string[] =>
-  readdirSync(dir, { recursive: true, withFileTypes: true })
-    .filter(entry => entry.isFile())
-    .map(entry => join(entry.parentPath, entry.name))
-    .sort()
 const filesWithSecrets = (dir: string): string[] =>
-  filesIn(dir).filter(path => readFileSync(path).includes(mark))
+  [...readFolder(dir)].flatMap(([path, bytes]) => (bytes.includes(mark) ? path : []))
 
 const login: StoredLogin = {
   id: 'l1',
@@ -149,7 +144,7 @@ test('without its key, with another one, or in the middle of a change nothing is
   await (await openDir(dir, { secret })).close()
   const copy = folderOfTest()
   cpSync(dir, copy, { recursive: true })
-  const look = () => filesIn(copy).map(path => [path, readFileSync(path).toString('latin1')])
+  const look = () => [...readFolder(copy)].map(([path, bytes]) => [path, bytes.toString('latin1')])
   const before = look()
   for (const wrong of [undefined, `${secret}x`])
     for (const path of [undefined, false] as const)
