@@ -1,7 +1,7 @@
 /** A whole service on a directory with a secret key: no file of it shows what grants access. */
 
 import { expect, test } from 'bun:test'
-import { basename, join } from 'node:path'
+import { basename } from 'node:path'
 import { localFilesOf } from '../../src/config/local-files.ts'
 import { openGateway } from '../../src/gateway/gateway.ts'
 import { owner } from '../../src/model/principal.ts'
