@@ -195,7 +195,7 @@ export class UserConversation {
    * @param isForAll the command names no agent
    */
   async #obey(command: AgentCommand, message: Message, isForAll: boolean): Promise<void> {
-    const { clock, delivery, log, times, work } = this.#ports
+    const { clock, config, delivery, log, times, work } = this.#ports
     const { rest, word } = command
     const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
     if (word === 'help') return this.#tellHelp(tell)
@@ -203,7 +203,7 @@ export class UserConversation {
     if (word === 'resume' || word === 'model' || word === 'mode' || word === 'cd')
       return tell(await this.#steering.obey(word, rest))
     if (word === 'at' || word === 'times' || word === 'cancel')
-      return times.obey(command, message, tell, !isForAll)
+      return times.obey({ ...command, ...(!isForAll && { agent: config.name }) }, message, tell)
     if (word === 'status') return this.#tellStatus(tell)
     if (word === 'more') {
       const turn = await work.findMore(this.key)

@@ -57,9 +57,9 @@ function textsIn(
     }).format(due)
     return `${shown}${'at' in rule ? '' : `, ${formatRule(rule, zone, isChinese)}`} (${zone})`
   }
-  const line = ({ due_at: due, prompt, rule, zone }: StoredTime) => {
+  const line = ({ agent, due_at: due, prompt, rule, zone }: StoredTime) => {
     const when = due === undefined ? formatRule(rule, zone, isChinese) : moment({ due, rule }, zone)
-    return `${when}: ${toOneLine(prompt, wordsLength)}`
+    return `${when}: ${agent === undefined ? '' : `[${agent}] `}${toOneLine(prompt, wordsLength)}`
   }
   const list = (times: readonly StoredTime[], write: (time: StoredTime) => string, separator: string) =>
     [...times.slice(0, mostListed).map(write), ...(times.length > mostListed ? ['…'] : [])].join(separator)

@@ -10,7 +10,7 @@ import { RoomPart } from '../platform/runtime.ts'
 import type { AgentCommand } from './commands.ts'
 import type { AgentConfig } from './config.ts'
 import type { AnswerDelivery } from './delivery.ts'
-import type { Chat, Talkers } from './talkers.ts'
+import type { Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
 /** What comes later than this after its time is not done. */
@@ -24,28 +24,21 @@ export interface TimesPorts {
   readonly clock: Clock
 }
 
+/** `agent`: named before the command; absent: the one that the person has chosen when the time comes. */
+type TimeCommand = AgentCommand & { readonly agent?: string | undefined }
 type Reply = (text: (texts: Texts) => string) => Promise<void>
 
 export class Times extends RoomPart<TimesPorts> {
   /** Whether a time was missed of which its person may not have been told. */
   #isMissed = true
 
-  /**
-   * Does what a person commands about times.
-   *
-   * @param isOwn the command names this agent, so the time is its own; else it is of the agent that is chosen by then
-   */
-  async obey(
-    { rest, word, written }: AgentCommand,
-    message: Message,
-    reply: Reply,
-    isOwn: boolean,
-  ): Promise<void> {
+  /** Does what a person commands about times. */
+  async obey(command: TimeCommand, message: Message, reply: Reply): Promise<void> {
     const { people, work } = this.ports
+    const { rest, word } = command
     const { from_user: user, session } = message
-    if ((await people.findOperator(session))?.user_id !== user) return reply(({ time }) => time.notYours)
-    const head = ['/every', '/in'].includes(written) ? `${written.slice(1)} ` : ''
-    if (word === 'at') return this.#add(`${head}${rest}`, message, reply, isOwn)
+    if (!(await people.decides(session, user))) return reply(({ time }) => time.notYours)
+    if (word === 'at') return this.#add(command, message, reply)
     const all = await work.listTimes({ session, user })
     if (word === 'times') return reply(({ time }) => time.listed(all))
     const id = Number(/\d{1,15}/.exec(plainOf(rest))?.[0])
@@ -54,24 +47,20 @@ export class Times extends RoomPart<TimesPorts> {
     await reply(({ time }) => (known ? time.cancelled(known) : time.unknown))
   }
 
-  async #add(
-    text: string,
-    { from_user: user_id, session, timestamp }: Message,
-    reply: Reply,
-    isOwn: boolean,
-  ): Promise<void> {
+  async #add({ agent, rest, written }: TimeCommand, message: Message, reply: Reply): Promise<void> {
     const { clock, config, work } = this.ports
+    const { from_user: user_id, session, timestamp } = message
+    const head = ['/every', '/in'].includes(written) ? `${written.slice(1)} ` : ''
     const zone = config.zone ?? machineZone()
     // A message may come late, or again.
-    const read = readTime(text, { now: timestamp, zone })
+    const read = readTime(`${head}${rest}`, { now: timestamp, zone })
     if ('why' in read) return reply(({ time }) => time.unclear(read.why, zone, read.as))
     const { due, isMoved, rest: prompt, rule } = read
     const due_at = due > clock.now() ? due : nextOf(rule, zone, clock.now(), due)
     if (due_at === undefined) return reply(({ time }) => time.past)
     if (prompt === '') return reply(({ time }) => time.unclear('words', zone, { due: due_at, rule }))
     try {
-      const agent = isOwn ? config.name : undefined
-      const time = { session, user_id, agent, prompt, rule, zone, due_at, made_by: 'owner' }
+      const time = { agent, session, user_id, prompt, rule, zone, due_at, made_by: 'owner' }
       const added = await work.addTime(time)
       await reply(({ time }) => time.added(added, isMoved))
     } catch (error) {
@@ -98,22 +87,16 @@ export class Times extends RoomPart<TimesPorts> {
     this.#isMissed = false
   }
 
-  /** Returns the times that this agent has to look after: its own, and those of people whom it answers. */
+  /** Returns the times that name this agent, and those of people who have chosen it. */
   async #listOwn(only: 'due' | 'missed'): Promise<StoredTime[]> {
-    const { config, work } = this.ports
+    const { config, people, work } = this.ports
     const own: StoredTime[] = []
     for (const time of await work.listTimes({ only })) {
-      const { agent, session, user_id } = time
-      if ((agent ?? (await this.#findListener({ session, user_id }))) === config.name) own.push(time)
+      const { agents, standing } = await people.findAgents(time.session, time.user_id)
+      const chosen = standing === 'allowed' ? await people.findListener(time, agents) : undefined
+      if ((time.agent ?? chosen) === config.name) own.push(time)
     }
     return own
-  }
-
-  /** Returns the agent that gets what a person writes now. */
-  async #findListener(chat: Chat): Promise<string | undefined> {
-    const { people } = this.ports
-    const { agents, standing } = await people.findAgents(chat.session, chat.user_id)
-    return standing === 'allowed' ? people.findListener(chat, agents) : undefined
   }
 
   /** Goes on from a time that has come: with a turn, unless it is too late, or the answer before still waits. */

@@ -114,37 +114,29 @@ class Reader {
 const part = '(?:dawn|morning|midday|afternoon|evening)'
 /** A day of the week in Chinese, and not the time that follows. */
 const listed = '(?:[1-7]|day) (?!oclock|:)'
-const form = (source: string) => new RegExp(source, 'y')
-const forms = {
-  in: form('in '),
-  after: form('after '),
-  clock: form(
-    `(?:and )?(?:at )*(?:(?<before>${part}) )?(?:at )*(?<hour>\\d+) (?:: (?<minute>\\d\\d) |oclock (?:(?<half>half) |(?<quarters>[13]) quarter |(?<point>\\d+) point |(?<bare>\\d\\d) (?!minute|count|oclock|:))?|(?=am|pm)|(?!\\d|:|(?:to|count|minute|hour|day|week|month|point|year|th|date|glued) ))(?:(?<noon>am|pm) )?(?:: 00 )?(?:(?:in |at )+(?<behind>${part}) )?(?:about )?`,
-  ),
-  another: form(`(?=(?:and |to )?(?:${part} )?\\d+ (?:: \\d|oclock|am|pm)|to \\d|before |after )`),
-  digit: form(`(?=(?:${part} )?\\d)`),
-  span: form(
-    '(?:and )?(?:(?<count>\\d+) )?(?:count )?(?:(?<half>half) )?(?:(?<one>one) )?(?:count )?(?<unit>minute|point|hour|quarters|day|week) ',
-  ),
-  eachSpan: form(
+const sources = {
+  in: 'in ',
+  after: 'after ',
+  clock: `(?:and )?(?:at )*(?:(?<before>${part}) )?(?:at )*(?<hour>\\d+) (?:: (?<minute>\\d\\d) |oclock (?:(?<half>half) |(?<quarters>[13]) quarter |(?<point>\\d+) point |(?<bare>\\d\\d) (?!minute|count|oclock|:))?|(?=am|pm)|(?!\\d|:|(?:to|count|minute|hour|day|week|month|point|year|th|date|glued) ))(?:(?<noon>am|pm) )?(?:: 00 )?(?:(?:in |at )+(?<behind>${part}) )?(?:about )?`,
+  another: `(?=(?:and |to )?(?:${part} )?\\d+ (?:: \\d|oclock|am|pm)|to \\d|before |after )`,
+  digit: `(?=(?:${part} )?\\d)`,
+  span: '(?:and )?(?:(?<count>\\d+) )?(?:count )?(?:(?<half>half) )?(?:(?<one>one) )?(?:count )?(?<unit>minute|point|hour|quarters|day|week) ',
+  eachSpan:
     'every (?:(?<count>\\d+) )?(?:count )?(?:(?<half>half) )?(?:one )?(?:count )?(?<unit>minute|hour|quarters) ',
-  ),
-  some: form(`(?:every )?(?:count )?(?<some>weekday|weekend) |every (?:day |(?=${part}))`),
-  list: form(
-    `every (?:count )?(?<list>week ${listed}(?:(?:and |to )?(?:week )?${listed})*|on\\d (?:(?:and |to )?on\\d )*)`,
-  ),
-  month: form('every (?:count )?month (?:at |day )*(?:(?<day>\\d+) (?!:)(?:th |date |day )?|lastday )'),
-  near: form(`(?:at )?day(?<ahead>\\d) |this (?=${part})`),
-  next: form('(?=(?:at )?next on)'),
-  weekday: form(
+  some: `(?:every )?(?:count )?(?<some>weekday|weekend) |every (?:day |(?=${part}))`,
+  list: `every (?:count )?(?<list>week ${listed}(?:(?:and |to )?(?:week )?${listed})*|on\\d (?:(?:and |to )?on\\d )*)`,
+  month: 'every (?:count )?month (?:at |day )*(?:(?<day>\\d+) (?!:)(?:th |date |day )?|lastday )',
+  near: `(?:at )?day(?<ahead>\\d) |this (?=${part})`,
+  next: '(?=(?:at )?next on)',
+  weekday:
     '(?:at )?(?:(?<which>next|this) )?(?:count )?(?:on|week (?=[1-7]|day))(?<weekday>\\d|day) (?!oclock|:)',
-  ),
-  date: form(
-    '(?:at )?(?:(?<year>\\d{4}) year )?(?<month>\\d+) month (?<day>\\d+) (?!oclock|:)(?:day |date |th )?(?:(?:and )?(?<later>\\d{4}) )?',
-  ),
-  turned: form('(?:at )*(?<day>\\d+) (?:th )?(?:at )?(?<month>\\d+) month (?:(?:and )?(?<later>\\d{4}) )?'),
-  nth: form('(?:at )*(?<day>\\d+) (?:date|th) '),
+  date: '(?:at )?(?:(?<year>\\d{4}) year )?(?<month>\\d+) month (?<day>\\d+) (?!oclock|:)(?:day |date |th )?(?:(?:and )?(?<later>\\d{4}) )?',
+  turned: '(?:at )*(?<day>\\d+) (?:th )?(?:at )?(?<month>\\d+) month (?:(?:and )?(?<later>\\d{4}) )?',
+  nth: '(?:at )*(?<day>\\d+) (?:date|th) ',
 }
+const forms = Object.fromEntries(
+  Object.entries(sources).map(([name, source]) => [name, new RegExp(source, 'y')]),
+) as Record<keyof typeof sources, RegExp>
 
 /** The first and the last hour of each part of the day. */
 const hoursOf: Readonly<Record<string, readonly [first: number, last: number]>> = {
@@ -205,9 +197,8 @@ function takeDays(reader: Reader, today: number): (number | undefined)[] | undef
     // Weeks begin on Monday.
     const [wanted, weekday] = [weekdayOf(named.weekday ?? ''), now.getUTCDay()].map(one => (one + 6) % 7)
     const ahead = wanted! - weekday! + (named.which === 'next' ? 7 : 0)
-    return (named.which ? [ahead] : [(ahead + 7) % 7, ((ahead + 7) % 7) + 7]).map(
-      days => today + days * dayMs,
-    )
+    const nearest = today + (named.which ? ahead : (ahead + 7) % 7) * dayMs
+    return named.which ? [nearest] : [nearest, nearest + 7 * dayMs]
   }
   const date = reader.take(forms.date) ?? reader.take(forms.turned) ?? reader.take(forms.nth)
   if (!date) return undefined
@@ -237,8 +228,8 @@ function readSpan(reader: Reader, { now, zone }: TimePlace): Read | undefined {
 function readSeries(reader: Reader, { now, zone }: TimePlace): Read | undefined {
   const withDue = (rule: TimeRule) => ({ rule, due: nextOf(rule, zone, now) ?? now, isMoved: false })
   const span = reader.take(forms.eachSpan)
-  const every = span ? minutesOf(span, 1) : undefined
-  if (every !== undefined) return every < leastMinutes ? { why: 'often' } : withDue({ minutes: every })
+  if (span && minutesOf(span, 1) < leastMinutes) return { why: 'often' }
+  if (span) return withDue({ minutes: minutesOf(span, 1) })
   const found = reader.take(forms.some) ?? reader.take(forms.list)
   const month = found ? undefined : reader.take(forms.month)
   if (!found && !month) return undefined
@@ -265,9 +256,8 @@ function readOnce(reader: Reader, { now, zone }: TimePlace): Read {
   const given = takeDays(reader, today)
   const minutes = takeClock(reader)
   if (Number.isNaN(minutes)) return { why: 'form' }
-  const times = (given ?? [today, today + dayMs]).map(day =>
-    day === undefined ? undefined : momentOf(zone, day + minutes * minuteMs),
-  )
+  const days = given ?? [today, today + dayMs]
+  const times = days.map(day => day && momentOf(zone, day + minutes * minuteMs))
   const due = times.find(at => at !== undefined && at > now)
   if (due === undefined) return { why: times.every(at => at === undefined) ? 'absent' : 'past' }
   const read = { rule: { at: due }, due, isMoved: times[0] !== undefined && times[0] !== due }
@@ -278,22 +268,13 @@ function readOnce(reader: Reader, { now, zone }: TimePlace): Read {
 /** Reads a time at the beginning of a text. */
 export function readTime(text: string, place: TimePlace): ReadTime | Unclear {
   // Signs of full width have the same length.
-  const plain = text
-    .slice(0, longest)
-    .replace(/[\uff01-\uff5e]/g, sign => String.fromCharCode(sign.charCodeAt(0) - 0xfee0))
-  const reader = new Reader(plain)
+  const reader = new Reader(text.slice(0, longest).replace(/[！-～]/g, sign => sign.normalize('NFKC')))
   const span = readSpan(reader, place)
   if (!span) reader.at = 0
   const read = span ?? readSeries(reader, place) ?? readOnce(reader, place)
   if ('why' in read) return read
   if (read.due - place.now > farthestMs || reader.take(forms.another)) return { why: 'form' }
-  return {
-    ...read,
-    rest: text
-      .slice(reader.end)
-      .replace(/^[\s,.:;，。：；、-]+/, '')
-      .trim(),
-  }
+  return { ...read, rest: text.slice(reader.end).replace(/^[\s,.:;，。：；、-]+|\s+$/g, '') }
 }
 
 /** Writes a rule as `readTime` reads it. */

@@ -1,6 +1,7 @@
 /** Times at which an agent is to do something: the commands, the turns, and what becomes of those that were missed. */
 import { expect, test } from 'bun:test'
 import type { AgentConfig } from '../../src/agent/config.ts'
+import { textsFor } from '../../src/agent/texts.ts'
 import type { NewTime } from '../../src/storage/agents.ts'
 import { until } from '../support/until.ts'
 import { startAgentProcess, untilReading } from './agent-process.ts'
@@ -181,7 +182,7 @@ test('only the owner sets times, and nobody sees those of another person', async
   expect(agents.count('agent_time')).toBe(1)
 })
 
-test('at most fifty; a message that comes again adds nothing', async () => {
+test('at most fifty', async () => {
   await using agents = await withTimes('/in 1h water')
   const svc = await agents.library.open({ store: true })
   const work = await svc.workAsAgent()
@@ -203,7 +204,7 @@ test('at most fifty; a message that comes again adds nothing', async () => {
   expect(agents.count('agent_time')).toBe(50)
 })
 
-test('of two agents of one person in two processes exactly one does it', async () => {
+test('of two agents of one person in two processes the one that listens then does it', async () => {
   await using agents = await withTimes('/every 15 min do it')
   const backends = [echo(), echo()]
   for (const [nth, backend] of backends.entries())
@@ -213,18 +214,21 @@ test('of two agents of one person in two processes exactly one does it', async (
     await agents.gets(1 + nth)
     await agents.become(...Array(nth).fill('answered'))
   }
-  expect(backends[0]!.runs.length + backends[1]!.runs.length).toBe(6)
-  expect(await agents.got()).toHaveLength(7)
+  expect(backends.map(({ runs }) => runs.length)).toEqual([6, 0])
+  await agents.say('/use agent1')
+  await agents.gets(8)
+  agents.library.clock.advance(15 * minuteMs)
+  await agents.gets(9)
+  expect(backends.map(({ runs }) => runs.length)).toEqual([6, 1])
 })
 
-test('one that names its agent is done by that one alone, and told by it', async () => {
-  await using agents = await withTimes('/in 1h do it')
-  const svc = await agents.library.open({ store: true })
-  const work = await svc.workAsAgent()
-  const [time] = await work.listTimes({})
-  await work.removeTime(time!.id)
-  await work.addTime({ ...time!, agent: 'home' })
+test('one that names its agent is done by that one alone', async () => {
+  await using agents = await withAgents()
+  const early = await agents.start(echo(), { ...config, name: 'home' })
   const first = await agents.start(echo(), { ...config, name: 'first' })
+  await agents.say('@home /in 1h do it')
+  await agents.gets(1)
+  await early.stop()
   agents.library.clock.advance(1.5 * hourMs)
   await agents.say('hello')
   await agents.gets(2)
@@ -269,7 +273,7 @@ test('a process that is killed between a due time and its answer: each is answer
   const turns = (await agents.turns()).filter(({ source }) => source === 'time')
   expect(turns).toHaveLength(8)
   const texts = await agents.got()
-  const told = texts.filter(text => text.startsWith('I was restarted')).length
+  const told = texts.filter(text => text.includes(textsFor('').interrupted)).length
   expect(told).toBe(turns.filter(({ status }) => status === 'interrupted').length)
   for (const round of turns.keys())
     expect(texts.join('\n').split(`round-${round}-0 `).length).toBeLessThanOrEqual(2)

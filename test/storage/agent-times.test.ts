@@ -134,6 +134,10 @@ onEach(it => {
     const conversation = { agent: 'home', session: 's', user: 'u' }
     const [{ id } = { id: 0 }] = (await agents.claim(conversation))!.turns
     expect(await isWaiting()).toBe(true)
+    // Its agent may be gone.
+    t.clock.at += 25 * 3_600_000
+    expect(await isWaiting()).toBe(false)
+    t.clock.at -= 25 * 3_600_000
     await agents.changeTurn(id, { status: 'running', started_at: t.clock.at })
     await queue('v')
     const answer = await queue('u')
