@@ -38,8 +38,8 @@ export interface ProblemDetails {
   session_name?: NameProblem
   /** The limit that was reached. */
   most?: number
-  /** The cause, if it was not WeChat: svc's own pace, that there is no key yet, or what is wrong with a time. */
-  why?: 'pace' | 'no_key' | 'form' | 'absent' | 'past' | 'often' | 'unsure'
+  /** The cause, if it was not WeChat: svc's own pace, or that there is no key yet. */
+  why?: 'pace' | 'no_key'
   /** The time that a person may have meant. */
   meant?: string
   /** The right that the caller lacks. */

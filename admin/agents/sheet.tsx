@@ -73,12 +73,9 @@ export function TalkSheet({ talk, times, acts, onAct, onClose }: TalkSheetProps)
 
 function Facts({ talk }: { talk: AgentTalk }) {
   const { agent_session, folder, mode, model, place, turns, user_id } = talk
-  const chosen = [
+  const ids = [
     ['agents.model', model],
     ['agents.mode', mode],
-    ['agents.place', place],
-  ] as const
-  const ids = [
     ['agents.session', agent_session],
     ['agents.folder', folder],
     ['agents.user', user_id],
@@ -88,18 +85,11 @@ function Facts({ talk }: { talk: AgentTalk }) {
       <summary>{t('agents.details')}</summary>
       <dl>
         <Fact label={t('agents.turns')}>{number(turns)}</Fact>
-        {chosen.map(
-          ([label, text]) =>
-            text !== undefined && (
-              <Fact key={label} label={t(label)}>
-                <bdi class="foreign">{text}</bdi>
-              </Fact>
-            ),
-        )}
         {ids.map(
           ([label, text]) =>
             text !== undefined && (
               <Fact key={label} label={t(label)}>
+                {label === 'agents.folder' && place !== undefined && <bdi class="foreign">{place}</bdi>}
                 <Copyable text={text} what={t(label)} />
               </Fact>
             ),

@@ -2,7 +2,7 @@
 import { useSignal } from '@preact/signals'
 import { ApiError, call, type Input } from '../api.ts'
 import { errorText } from '../errors.ts'
-import { isolated, type TextKey, t } from '../i18n.ts'
+import { isolated, t } from '../i18n.ts'
 import { callerName } from '../rights.ts'
 import { Ask } from '../ui/ask.tsx'
 import { Choice } from '../ui/choice.tsx'
@@ -71,7 +71,7 @@ function One({ time, talks, isOfOne, onAct, onAsk }: TimesProps & { time: AgentT
       addTime({ session, user: userId, when, zone, prompt: prompt!, ...(agent && { agent }) }, onAct),
     )
   const about = [
-    agent ?? t('agents.by_choice'),
+    agent ?? t('agents.chosen'),
     !isOfOne && who,
     t('agents.set_by', { who: callerName(made_by) }),
   ]
@@ -81,7 +81,7 @@ function One({ time, talks, isOfOne, onAct, onAsk }: TimesProps & { time: AgentT
   ]
   // What was to be done once is over by now.
   if (paused === 'copy' && prompt !== undefined && when.startsWith('every'))
-    actions.unshift({ id: 'again', label: t('agents.time_again'), icon: 'play', run: again })
+    actions.unshift({ id: 'again', label: t('login.again'), icon: 'play', run: again })
   return (
     <Row
       lead={!isOfOne && <Avatar session={session} id={userId} small />}
@@ -130,7 +130,6 @@ function CancelTime({ time, onAct, onClose }: Rest & { time: AgentTime }) {
       onClose={onClose}
       run={async () => {
         await call('cancel_agent_time', { id })
-        tell(t('agents.time_cancelled'))
         onAct()
         onClose()
       }}
@@ -224,8 +223,8 @@ function PersonChoice({ people, onChange }: { people: AgentTalk[]; onChange(next
 function AgentChoice({ talks }: { talks: AgentTalk[] }) {
   if (talks.length < 2) return null
   return (
-    <Choice label={t('agents.agent')} name="agent">
-      <option value="">{t('agents.by_choice')}</option>
+    <Choice label={t('invite.agent')} name="agent">
+      <option value="">{t('agents.chosen')}</option>
       {talks.map(({ agent }) => (
         <option key={agent} value={agent}>
           {agent}
@@ -235,20 +234,15 @@ function AgentChoice({ talks }: { talks: AgentTalk[] }) {
   )
 }
 
-/** Why a time is refused. */
-const whenTexts: Readonly<Record<string, TextKey>> = {
-  absent: 'agents.when_past',
-  often: 'agents.when_often',
-  past: 'agents.when_past',
-  unsure: 'agents.when_unsure',
-}
-
 /** Returns what is wrong, with the field below which it stands. */
 function problemIn(error: unknown): Problem {
   const { hint, title } = errorText(error)
-  const { errors, meant, why = '' } = error instanceof ApiError ? error.details : {}
+  const { errors, meant } = error instanceof ApiError ? error.details : {}
   const field = errors?.[0]?.field
   if (field === 'when')
-    return { field, text: t(whenTexts[why] ?? 'agents.when_bad', meant === undefined ? {} : { time: meant }) }
+    return {
+      field,
+      text: meant === undefined ? t('agents.when_bad') : t('agents.when_unsure', { time: meant }),
+    }
   return { field: field === 'prompt' ? field : '', text: `${title} ${hint}` }
 }

@@ -102,27 +102,26 @@ export function ruleOf({ when }: AgentTime): string {
   const [, count, unit] = /^every (\d+) (min|h)$/.exec(when) ?? []
   if (count !== undefined) return every(Number(count) * (unit === 'h' ? 3_600_000 : 60_000))
   const [, on = '', at] = /^every (.+) (\d\d:\d\d)$/.exec(when) ?? []
-  const time = clock(shownAt(0, at))
-  if (on === 'day') return t('agents.daily', { time })
-  if (on === workdays) return t('agents.workdays', { time })
   const [, day] = /^month on day (\d+)$/.exec(on) ?? []
-  if (day !== undefined) return t('agents.monthly', { day, time })
   const inWeek = on.split(',').map(one => days.indexOf(one))
-  if (inWeek.includes(-1)) return when
-  const names = inWeek.map(one => timeFormat({ weekday: 'short' }).format(shownAt(one)))
-  return t('agents.weekly', { days: listed(names), time })
+  if (on !== 'day' && day === undefined && inWeek.includes(-1)) return when
+  const names = timeFormat({ weekday: 'short' })
+  const series =
+    on === 'day'
+      ? t('time.every_day', { count: 1 })
+      : day !== undefined
+        ? t('agents.monthly', { day })
+        : on === workdays
+          ? names.formatRange(shownAt(1), shownAt(5))
+          : listed(inWeek.map(one => names.format(shownAt(one))))
+  return `${series} ${clock(shownAt(0, at))}`
 }
+
+const onDay = { weekday: 'short', day: 'numeric', month: 'short' } as const
 
 /** Mon, 5 Oct, 14:05 */
 export const nextText = (at: number, timeZone: string): string =>
-  timeFormat({
-    weekday: 'short',
-    day: 'numeric',
-    month: 'short',
-    hour: 'numeric',
-    minute: '2-digit',
-    timeZone,
-  }).format(at)
+  timeFormat({ ...onDay, hour: 'numeric', minute: '2-digit', timeZone }).format(at)
 
 /** A time is looked at every few seconds. */
 const lateMs = 60_000

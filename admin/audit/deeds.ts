@@ -62,7 +62,7 @@ const deeds: Readonly<Record<string, Deed>> = {
   unsubscribe_events: 'unsubscribe',
   link_events: 'events',
   remove_consumer: 'reader',
-  choose_agent: 'agent_choose',
+  choose_agent: 'agent_steer',
   steer_agent: 'agent_steer',
   inject_agent_turn: 'agent_prompt',
   answer_agent_question: 'agent_answer',

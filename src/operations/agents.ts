@@ -334,12 +334,14 @@ export const addAgentTime = defineOperation({
     const { session, user_id } = await findUser(gateway, named, user)
     const read = readTime(when, { now: gateway.clock.now(), zone })
     if ('why' in read || read.rest !== '') {
-      const { as, why } = 'why' in read ? read : { why: 'form', as: undefined }
-      const meant = as && formatRule(as.rule, zone)
+      const meant = 'why' in read && read.as ? formatRule(read.as.rule, zone) : undefined
+      const expected = meant
+        ? `${meant}, if you mean that`
+        : `a time to come, or a series such as ${exampleTimes}`
       throw badArgument(
         'when',
-        `expected a time that is to come, or a series with ${leastMinutes} minutes or more between its times, such as ${exampleTimes}${meant ? `; if you mean ${meant}, write that` : ''}`,
-        { details: withoutUndefined({ why, meant }) },
+        `expected ${expected}; a series has ${leastMinutes} minutes or more between its times`,
+        { details: withoutUndefined({ meant }) },
       )
     }
     const { due: due_at, rule } = read

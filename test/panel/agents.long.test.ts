@@ -151,6 +151,88 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     expect(panel.complaints).toEqual([])
   })
 
+  test.each(['en', 'zh'] as const)('times are added, seen and removed: %s', async language => {
+    const t = wordsOf(language)
+    await using panel = await withPanel()
+    const { user_id: user } = panel.bots.get('default')!
+    await write(panel, 'Which of you is there?')
+    const [message] = (await panel.gateway.history.page({ limit: 1, offset: 0 })).messages
+    await using work = await workOf(panel)
+    await begin(work, user, [message!.id])
+    const key = { agent: 'home', session: 'default', user }
+    await work.addTurn({ ...key, source: 'inject', messages: [], prompt: 'go' })
+    await work.claim(key)
+    await work.saveState(key, {
+      title: 'Holiday',
+      model: 'a-model',
+      mode: 'plan',
+      place: 'blog',
+      folder: '/b',
+    })
+    await work.chooseAgent({ session: 'default', user }, { message: message!.id, agent: 'home' })
+    const page = await panel.open({
+      path: '/agents',
+      viewport: phone,
+      locale: language === 'zh' ? 'zh-CN' : 'en',
+    })
+    const hand = keyboard(page)
+    const mark = page.locator('.badge').getByText(t('agents.chosen'), { exact: true })
+    await mark.waitFor()
+    expect(
+      await page.locator('section:has(> h2)').filter({ has: mark }).locator('h2 bdi').allInnerTexts(),
+    ).toEqual(['home'])
+
+    // What is not certain is asked back, below the field.
+    const add = page.getByRole('button', { name: t('agents.time_add'), exact: true })
+    await hand.press(add)
+    const form = page.getByRole('dialog')
+    const when = form.getByLabel(t('agents.when'), { exact: true })
+    await hand.write(when, 'next friday 8:00')
+    await hand.enter()
+    await form.getByText(t('agents.what_none'), { exact: true }).waitFor()
+    await hand.write(form.getByLabel(t('agents.what'), { exact: true }), 'Weather')
+    await hand.press(form.locator('footer .primary'))
+    await form
+      .locator('.field:has([name=when]) .problem')
+      .getByText(/\d{4}-\d\d-\d\d 08:00/)
+      .waitFor()
+    await expectAccessible(page, 'a time that is not certain')
+    await hand.write(when, '每天8点')
+    await form.getByLabel(t('invite.agent'), { exact: true }).selectOption('home')
+    await hand.press(form.locator('footer .primary'))
+    await form.waitFor({ state: 'detached' })
+    const [time] = await work.listTimes({})
+    expect(time).toMatchObject({ agent: 'home', prompt: 'Weather', rule: { hour: 8, minute: 0 } })
+    const row = page.locator('.agent-times .row')
+    await row.locator('.row-facts > span').getByText(/8:00/).waitFor()
+    await row.getByText(time!.zone, { exact: true }).waitFor()
+    await expectAccessible(page, 'times')
+
+    // Its time has passed, its answer waits, and it stands still.
+    await work.passTime(time!, { due_at: Date.now() - 600_000 })
+    await row.locator('.state.bad').getByText(t('agents.overdue'), { exact: true }).waitFor()
+    const [late] = await work.listTimes({})
+    await work.passTime(late!, { due_at: Date.now() + 600_000, turn: { agent: 'home', prompt: 'Weather' } })
+    await row.locator('.state.warn').getByText(t('agents.paused_answer'), { exact: true }).waitFor()
+    await hand.press(rowOf(page, 'default').locator('a[href*="home"]'))
+    const sheet = page.getByRole('dialog')
+    await sheet.getByText(t('agents.at_time'), { exact: true }).waitFor()
+    await sheet.getByText('Holiday · home · default', { exact: true }).waitFor()
+    await hand.press(sheet.getByText(t('agents.details'), { exact: true }))
+    for (const text of ['a-model', 'plan', 'blog']) await sheet.getByText(text, { exact: true }).waitFor()
+    const [turn] = await work.listWork('home')
+    expect(turn).toBeDefined()
+    const [waiting] = await work.listTimes({})
+    await work.passTime(waiting!, {})
+    await sheet.locator('.agent-times .state.warn').waitFor()
+    await expectAccessible(page, 'times in the sheet')
+    await hand.choose(sheet.locator('.agent-times').getByRole('button'), t('webhooks.remove'))
+    await hand.press(page.getByRole('alertdialog').locator('footer .danger'))
+    await panel.until('it is removed', async () => (await work.listTimes({})).length === 0)
+    await page.locator('.agent-times').first().waitFor({ state: 'detached' })
+    expect(panel.complaints.filter(one => !one.includes('422'))).toEqual([])
+  })
+
   test('a key without the right to approve sees questions without buttons, others do not see the page', async () => {
     const t = wordsOf('en')
     await using panel = await withPanel({ token })
