@@ -21,7 +21,7 @@ export const nameOfTalk = ({ session, user_id, user_name }: Person): string =>
 interface AgentProps {
   name: string
   talks: AgentTalk[]
-  /** Of all agents. */
+  /** All agents are listed. */
   all: readonly AgentTalk[]
   onAct(): void
 }
