@@ -21,7 +21,7 @@ export const nameOfTalk = ({ session, user_id, user_name }: Person): string =>
 interface AgentProps {
   name: string
   talks: AgentTalk[]
-  /** All agents are listed. */
+  /** Those with every agent. */
   all: readonly AgentTalk[]
   onAct(): void
 }

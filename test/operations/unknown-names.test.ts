@@ -17,7 +17,7 @@ const naming = ['session', 'user', 'user_id', 'to']
 const known: Readonly<Record<string, unknown>> = {
   ...{ session: 'default', to: 'a@im.wechat', user: 'a@im.wechat', user_id: 'a@im.wechat', name: 'Mum' },
   ...{ topic: 'home', text: 'x', limit: 5, typing: true, up_to: 1, url: 'https://example.com/' },
-  ...{ known: true, count: 1, consumer: 'reader', prompt: 'go', choices: ['yes', 'no'] },
+  ...{ known: true, count: 1, consumer: 'reader', prompt: 'go', when: 'in 2h', choices: ['yes', 'no'] },
   ...{ type: 'message.received', secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
 }
 /** A session that is yet to be logged in is named there too, or one that is gone since the subscription was made. */
