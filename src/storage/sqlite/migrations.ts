@@ -16,7 +16,7 @@ import { rejectUnreleased, unreleasedForms, wayFromDirectory } from '../unreleas
 import { tables } from './tables.ts'
 
 /** A step that was released stays as it is. */
-const ownSteps: readonly string[] = [
+export const steps: readonly string[] = [
   tables,
   steeringTables({ numbered: 'INTEGER PRIMARY KEY AUTOINCREMENT' }),
 ]
@@ -25,7 +25,7 @@ const ownSteps: readonly string[] = [
 const formAfter = (steps: number): number => (steps === 0 ? 0 : unreleasedForms + steps)
 
 /** The form that this program writes. */
-export const newestSchemaVersion: number = formAfter(ownSteps.length)
+export const newestSchemaVersion: number = formAfter(steps.length)
 
 /**
  * Call it before a store, or anything in its data directory, is opened: files that this version cannot use stay
@@ -61,12 +61,15 @@ function rejectNewer(form: number, newest: number): void {
  */
 export function migrate(
   db: Database,
-  { steps = ownSteps, target = formAfter(steps.length) }: { steps?: readonly string[]; target?: number } = {},
+  {
+    steps: known = steps,
+    target = formAfter(known.length),
+  }: { steps?: readonly string[]; target?: number } = {},
 ): void {
   const readForm = () => Number(db.get`PRAGMA user_version`?.user_version ?? 0)
   rejectUnreleased(dataFiles.store, readForm(), wayFromDirectory('svc store aside'))
-  rejectNewer(readForm(), formAfter(steps.length))
-  for (const [nth, step] of steps.entries()) {
+  rejectNewer(readForm(), formAfter(known.length))
+  for (const [nth, step] of known.entries()) {
     const form = formAfter(nth + 1)
     if (form > target || readForm() >= form) continue
     db.transaction(() => {

@@ -3,8 +3,12 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Database, openDatabase } from '../../../src/platform/sqlite.ts'
-import { migrate, newestSchemaVersion, rejectOtherForm } from '../../../src/storage/sqlite/migrations.ts'
-import { tables } from '../../../src/storage/sqlite/tables.ts'
+import {
+  migrate,
+  newestSchemaVersion,
+  rejectOtherForm,
+  steps,
+} from '../../../src/storage/sqlite/migrations.ts'
 import { failure } from '../../support/failure.ts'
 import { folderOfTest } from '../../support/folder.ts'
 
@@ -40,7 +44,7 @@ test('src/README.md names every table of messages.db with every column, and says
 })
 
 /** What the next version would add. */
-const next = [tables, 'ALTER TABLE message ADD COLUMN mood TEXT; UPDATE message SET mood = msg_type;']
+const next = [...steps, 'ALTER TABLE message ADD COLUMN mood TEXT; UPDATE message SET mood = msg_type;']
 
 describe('a step of the next version', () => {
   const formOf = (db: Database) => db.one<{ user_version: number }>`PRAGMA user_version`.user_version
@@ -66,8 +70,8 @@ describe('a step of the next version', () => {
   test('that fails changes nothing', async () => {
     const db = await openDatabase(':memory:')
     migrate(db)
-    const steps = [tables, 'CREATE TABLE mood (id INTEGER); ALTER TABLE absent ADD COLUMN mood TEXT;']
-    expect(() => migrate(db, { steps })).toThrow('absent')
+    const failing = [...steps, 'CREATE TABLE mood (id INTEGER); ALTER TABLE absent ADD COLUMN mood TEXT;']
+    expect(() => migrate(db, { steps: failing })).toThrow('absent')
     expect(formOf(db)).toBe(newestSchemaVersion)
     expect(db.get`SELECT 1 FROM sqlite_schema WHERE name = 'mood'`).toBeUndefined()
     db.close()
