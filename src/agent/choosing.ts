@@ -25,6 +25,9 @@ const lookedAt = 10
 /** Messages for other agents that are kept open. They read further ones without this process. */
 const mostLeft = 500
 
+/** Commands that do the same whichever agent gets them. */
+const commonCommands: ReadonlySet<unknown> = new Set(['help', 'at', 'times', 'cancel'])
+
 /** What decides about a message. Names of agents; absent: none. */
 export interface Facts {
   /** Those that the person may use, in their order. hasRead: it has read the message to the end, so it was answered. */
@@ -92,12 +95,17 @@ export class Choosing extends RoomPart<ChoosingPorts> {
     const there = agents.filter(({ name, since }) => name === config.name || since < id)
     if (there.length < 2) return there[0]?.name
     const names = there.map(({ name }) => name)
+    const facts = there.map(one => ({ ...one, hasRead: this.#readBy.get(id)?.has(one.name) }))
+    const chosen = await people.findChosen({ session, user_id }, there, id)
+    // What is of no agent is answered by one that runs, and by no other one later.
+    const isAway = facts.some(one => one.hasRead || (one.name === chosen && !one.isRunning))
+    const isOfAny = isAway && commonCommands.has(findCommand(saidIn(message))?.word)
     const sentBy = message.ref_msg && (await findQuoted(message, this.ports))?.sent_by
     return chooseAgent({
-      agents: there.map(one => ({ ...one, hasRead: this.#readBy.get(id)?.has(one.name) })),
+      agents: facts,
       named: await this.#findNamed(message, names),
       quoted: names.find(name => sentBy === formatPrincipal({ kind: 'agent', id: name })),
-      chosen: await people.findChosen({ session, user_id }, there, id),
+      chosen: isOfAny ? undefined : chosen,
     })
   }
 

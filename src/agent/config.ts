@@ -1,5 +1,5 @@
 /** The settings of an agent. */
-import { basename } from 'node:path'
+import { basename, isAbsolute } from 'node:path'
 import { withoutSecrets } from './redact.ts'
 
 /** `ask`: a mode that asks before the agent acts. `own`: the agent's own. Or a mode by its name. */
@@ -33,8 +33,9 @@ export type BackendConfig =
 /** Returns what an agent is, for those who choose one: nothing that may be a secret. */
 export function describeBackend(backend: BackendConfig): string {
   if (backend.kind === 'openai') return `${backend.model}, ${new URL(backend.url).host}`
-  const [program = '', first = ''] = backend.command
-  // The first argument of most programs says what it does, such as -p, exec or --acp.
+  const [program = '', ...rest] = backend.command
+  // The first argument of most programs says what it does, such as -p, exec or --acp. A path is of this machine.
+  const first = rest.slice(0, 2).find(word => !isAbsolute(word)) ?? ''
   const words = [basename(program), ...(/^[\w@./-]{1,40}$/.test(first) ? [first] : [])]
   return withoutSecrets(words.join(' '), {})
 }

@@ -214,7 +214,8 @@ export class UserConversation {
     const { isRunning, waiting } = await this.#stop()
     if (word === 'new') {
       await this.#change(state => beginNew(state, rest, clock.now()))
-      return tell(({ begun }) => begun)
+      const isStopped = isRunning || waiting > 0
+      return tell(({ begun, stopped }) => (isStopped ? `${stopped(waiting)} ${begun}` : begun))
     }
     log.info('the user stopped the agent', { ...this.key, turns: waiting + Number(isRunning) })
     // Another agent of the person may have stopped something.

@@ -332,6 +332,9 @@ export const addAgentTime = defineOperation({
   async run(gateway, { agent, prompt, session: named, user, when, zone = machineZone() }, { by }) {
     if (canonicalOf(zone) === undefined) throw badArgument('zone', 'expected one such as Asia/Shanghai')
     const { session, user_id } = await findUser(gateway, named, user)
+    const known = (await gateway.agents.listAgents()).map(({ name }) => name)
+    if (agent !== undefined && known.length > 0 && !known.includes(agent))
+      throw badArgument('agent', `expected one of ${known.join(', ')}`)
     const read = readTime(when, { now: gateway.clock.now(), zone })
     if ('why' in read || read.rest !== '') {
       const meant = 'why' in read && read.as ? formatRule(read.as.rule, zone) : undefined

@@ -393,12 +393,18 @@ test('an agent that is chosen and away is said to be, once, and answers what it 
   await agents.until('it was not told again', () => agents.count('lease') === 0)
   await agents.say('@home four')
   expect((await agents.gets(3))[2]).toBe('[home]\nhome got four')
+  // A command that is of no agent is done by one that runs, and not again later.
+  await agents.say('/times')
+  const before = (await agents.gets(4)).length
   await agents.start(backends[1], named('code'))
   // They may be one turn or several.
   const asked = () => backends[1].prompts.join('\n')
   await agents.until('it has answered all', () => asked().includes('three'))
   expect(asked()).toBe('one\ntwo\nthree')
-  expect((await agents.got()).filter(text => text.includes('/use home'))).toHaveLength(1)
+  const notices = async () => (await agents.got()).filter(text => text.includes('/use home'))
+  expect(await notices()).toHaveLength(1)
+  await agents.become(...(await agents.turns()).map(() => 'answered' as const))
+  expect(await agents.got()).toHaveLength(before + (await agents.turns()).length - 1)
   expect(backends[0].prompts).toEqual(['four'])
 })
 

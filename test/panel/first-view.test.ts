@@ -4,10 +4,10 @@ import { withPanel } from '../support/panel.ts'
 
 /** The limits of a first view: transferred kB (if limited), and the number of scripts. */
 const most: Readonly<Record<string, { kilobytes?: number; scripts: number }>> = {
-  '/': { kilobytes: 81.5, scripts: 1 },
-  '/conversations': { kilobytes: 98.5, scripts: 4 },
+  '/': { kilobytes: 82.5, scripts: 1 },
+  '/conversations': { kilobytes: 99.5, scripts: 4 },
   chat: { scripts: 7 },
-  '/sessions': { kilobytes: 129.5, scripts: 5 },
+  '/sessions': { kilobytes: 130, scripts: 5 },
   '/settings': { kilobytes: 85, scripts: 2 },
 }
 
