@@ -241,8 +241,11 @@ class Agent {
           await this.#approvals.tidy()
           renewAt = clock.monotonic() + renewEveryMs
         }
-        await this.#choosing.look()
-        await this.#conversationPorts.times.run(setAside)
+        await this.#choosing.look(setAside)
+        // A time that cannot be read holds up no turn.
+        await this.#conversationPorts.times
+          .run(setAside)
+          .catch(error => setAside({ row: 'times of agents', error }))
         for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
       },
     )

@@ -7,6 +7,7 @@
 import type { AgentWork, Message, MissedMessage, OpenMessage, Svc } from '../index.ts'
 import { formatPrincipal } from '../model/principal.ts'
 import { saidIn } from '../model/typed-answer.ts'
+import type { SetAside } from '../platform/apart.ts'
 import type { Clock } from '../platform/clock.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { findCommand, findName, guessName, readMention } from './commands.ts'
@@ -155,7 +156,7 @@ export class Choosing extends RoomPart<ChoosingPorts> {
   }
 
   /** Looks after the messages that were left to others. */
-  async look(): Promise<void> {
+  async look(setAside: SetAside): Promise<void> {
     if (this.#left.size === 0) return
     const { people, work } = this.ports
     const unread = new Set<number>()
@@ -165,7 +166,10 @@ export class Choosing extends RoomPart<ChoosingPorts> {
       for (const { id } of await work.listMissed(agent, ids)) unread.add(id)
     }
     const running = new Set((await people.listAgents()).flatMap(one => (one.isRunning ? one.name : [])))
-    for (const [id, left] of [...this.#left]) await this.#decide(id, left, unread.has(id), running)
+    for (const [id, left] of [...this.#left])
+      await this.#decide(id, left, unread.has(id), running).catch(error =>
+        setAside({ row: `message ${id}`, error }),
+      )
   }
 
   async #decide(id: number, left: LeftMessage, isUnread: boolean, running: ReadonlySet<string>) {

@@ -78,13 +78,21 @@ export class Times extends RoomPart<TimesPorts> {
       await this.#listOwn('missed'),
       ({ session, user_id }) => `${session}\0${user_id}`,
     )
-    for (const times of missed.values()) {
-      const [first] = times
-      const key = `agent:missed:${first!.id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
-      await this.ports.delivery.tell(first!, ({ time }) => time.missed(times), key)
-      for (const time of times) await this.ports.work.passTime(time, { due_at: time.due_at })
-    }
     this.#isMissed = false
+    for (const times of missed.values())
+      await this.#tellMissed(times).catch(error => {
+        this.#isMissed = true
+        setAside({ row: `time ${times[0]!.id}`, error })
+      })
+  }
+
+  /** Tells a person what was missed, in one message. */
+  async #tellMissed(times: readonly StoredTime[]): Promise<void> {
+    const { delivery, work } = this.ports
+    const [first] = times
+    const key = `agent:missed:${first!.id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
+    await delivery.tell(first!, ({ time }) => time.missed(times), key)
+    for (const time of times) await work.passTime(time, { due_at: time.due_at })
   }
 
   /** Returns the times that name this agent, and those of people who have chosen it. */

@@ -7,7 +7,7 @@ export const leastMinutes = 15
 export type TimeRule =
   /** Once (Unix ms). */
   | { readonly at: number }
-  /** Again and again after so many minutes. */
+  /** A series, with so many minutes between two times. */
   | { readonly minutes: number }
   | {
       readonly hour: number

@@ -1,5 +1,7 @@
 /** Times at which an agent is to do something: the commands, the turns, and what becomes of those that were missed. */
+import { Database } from 'bun:sqlite'
 import { expect, test } from 'bun:test'
+import { join } from 'node:path'
 import type { AgentConfig } from '../../src/agent/config.ts'
 import { textsFor } from '../../src/agent/texts.ts'
 import type { NewTime } from '../../src/storage/agents.ts'
@@ -278,3 +280,16 @@ test('a process that is killed between a due time and its answer: each is answer
   for (const round of turns.keys())
     expect(texts.join('\n').split(`round-${round}-0 `).length).toBeLessThanOrEqual(2)
 }, 120_000)
+
+test('a time that cannot be read holds up no turn', async () => {
+  await using agents = await withTimes('/in 1h do it')
+  {
+    using db = new Database(join(agents.library.dir, 'messages.db'))
+    db.run("UPDATE agent_time SET rule = '{', due_at = 1")
+  }
+  const { backend } = await agents.start(echo(), config)
+  const svc = await agents.library.open({ store: true })
+  await svc.agents.inject(agents.owner, 'go')
+  await agents.become('answered')
+  expect(backend.prompts).toEqual(['go'])
+})
