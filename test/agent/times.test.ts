@@ -251,9 +251,10 @@ test('a process that is killed between a due time and its answer: each is answer
   let killed = 0
   for (const [round, dieAt] of [1, 2, 3, 4, 5, 7, 9, 12].entries()) {
     await agents.say('/help')
+    const at = Date.now()
     await work.addTime({
-      ...{ session: 'default', user_id: agents.owner, prompt: `round-${round}`, rule: { at: Date.now() } },
-      ...{ zone: 'UTC', due_at: Date.now(), made_by: 'owner' },
+      ...{ session: 'default', user_id: agents.owner, prompt: `round-${round}`, rule: { at } },
+      ...{ zone: 'UTC', due_at: at, made_by: 'owner' },
     })
     const isOver = () =>
       agents.count("agent_turn WHERE source = 'time' AND ended_at IS NOT NULL") === round + 1
