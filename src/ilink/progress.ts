@@ -1,8 +1,10 @@
 /** Streams that detect a silent other side and missing bytes. */
+
 import { badArgument, SvcError } from '../model/error.ts'
 import { startAwakeTimer } from '../platform/clock.ts'
 import { createByteCounter } from '../platform/memory.ts'
 import { followSignal } from '../platform/signals.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 import type { ByteSource } from './crypto.ts'
 import { ILinkError, networkErrorOf } from './http.ts'
 
@@ -120,25 +122,22 @@ export function streamOf(
   first?: IteratorResult<Uint8Array>,
 ): ReadableStream<Uint8Array> {
   let ahead = first
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { value, done: ended } = ahead ?? (await chunks.next())
-          ahead = undefined
-          if (!ended) return controller.enqueue(value)
-          done()
-          controller.close()
-        } catch (error) {
-          done()
-          controller.error(error)
-        }
-      },
-      async cancel() {
+  return streamOnDemand({
+    async pull(controller) {
+      try {
+        const { value, done: ended } = ahead ?? (await chunks.next())
+        ahead = undefined
+        if (!ended) return controller.enqueue(value)
         done()
-        await chunks.return(undefined)
-      },
+        controller.close()
+      } catch (error) {
+        done()
+        controller.error(error)
+      }
     },
-    { highWaterMark: 0 },
-  )
+    async cancel() {
+      done()
+      await chunks.return(undefined)
+    },
+  })
 }

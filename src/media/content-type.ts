@@ -1,8 +1,10 @@
 /** The content type of a file: by its name's extension, else by its first bytes. */
+
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'
 import { attempt } from '../platform/fields.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 
 /** Number of bytes that contain the signature of each usual media type. */
 const sniffBytes = 4100
@@ -105,30 +107,27 @@ export async function requireImage(file: Pick<SteadyFile, 'read'>): Promise<void
 export function passImage(body: ReadableStream<Uint8Array>, field: string): ReadableStream<Uint8Array> {
   const reader = body.getReader()
   let head: Buffer | undefined = Buffer.alloc(0)
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (let isPassed = false; !isPassed; ) {
-          const { done, value } = await reader.read()
-          if (head && value) head = Buffer.concat([head, value])
-          const chunk: Uint8Array | undefined = head ?? value
-          if (head && !done && head.length < sniffBytes) continue
-          const type = head && (await typeOfBytes(head.subarray(0, sniffBytes)))
-          if (type !== undefined && !mayBeImage(type)) {
-            // Stops the sender: the rest is not needed.
-            reader.cancel().catch(() => {})
-            throw notImageError(type, field)
-          }
-          head = undefined
-          if (chunk && chunk.length > 0) controller.enqueue(chunk)
-          if (done) controller.close()
-          isPassed = true
+  return streamOnDemand({
+    async pull(controller) {
+      for (let isPassed = false; !isPassed; ) {
+        const { done, value } = await reader.read()
+        if (head && value) head = Buffer.concat([head, value])
+        const chunk: Uint8Array | undefined = head ?? value
+        if (head && !done && head.length < sniffBytes) continue
+        const type = head && (await typeOfBytes(head.subarray(0, sniffBytes)))
+        if (type !== undefined && !mayBeImage(type)) {
+          // Stops the sender: the rest is not needed.
+          reader.cancel().catch(() => {})
+          throw notImageError(type, field)
         }
-      },
-      cancel: reason => reader.cancel(reason),
+        head = undefined
+        if (chunk && chunk.length > 0) controller.enqueue(chunk)
+        if (done) controller.close()
+        isPassed = true
+      }
     },
-    { highWaterMark: 0 },
-  )
+    cancel: reason => reader.cancel(reason),
+  })
 }
 
 const mayBeImage = (type: string) => type === unknownType || type.startsWith('image/')

@@ -1,4 +1,5 @@
 /** Makes WAV of the voice messages of users, which are SILK: hardly a program and no browser plays that. */
+
 import { existsSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -14,6 +15,7 @@ import {
 } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 import { checkSilk, maxSilkBytes, maxWavBytes } from './silk.ts'
 
 /** A minute of voice takes a fraction of a second; a process that takes longer than this is ended. */
@@ -120,24 +122,21 @@ interface StreamEnd {
 /** Streams bytes piece by piece, and then the rest of another stream. */
 function streamOf(bytes: Uint8Array, { release, rest }: StreamEnd): ReadableStream<Uint8Array> {
   let at = 0
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        if (at < bytes.length) {
-          controller.enqueue(bytes.subarray(at, at + pieceBytes))
-          at += pieceBytes
-          return
-        }
-        const next = await rest?.read()
-        if (next?.value) return controller.enqueue(next.value)
-        controller.close()
-        release?.()
-      },
-      async cancel(reason) {
-        release?.()
-        await rest?.cancel(reason)
-      },
+  return streamOnDemand({
+    async pull(controller) {
+      if (at < bytes.length) {
+        controller.enqueue(bytes.subarray(at, at + pieceBytes))
+        at += pieceBytes
+        return
+      }
+      const next = await rest?.read()
+      if (next?.value) return controller.enqueue(next.value)
+      controller.close()
+      release?.()
     },
-    { highWaterMark: 0 },
-  )
+    async cancel(reason) {
+      release?.()
+      await rest?.cancel(reason)
+    },
+  })
 }

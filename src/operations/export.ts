@@ -1,4 +1,5 @@
 /** The operation that hands out stored messages as one file: JSON lines, or a page for people. */
+
 import { Buffer } from 'node:buffer'
 import { type Static, Type } from '@sinclair/typebox'
 import { topOf } from '../access/usage.ts'
@@ -14,6 +15,7 @@ import { shares } from '../model/shares.ts'
 import { type AwakeTimer, startAwakeTimer } from '../platform/clock.ts'
 import { toJsonLine } from '../platform/escape-controls.ts'
 import { followSignal } from '../platform/signals.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 import { erasedMeanwhileError } from '../storage/people.ts'
 import { exampleUser } from './example-values.ts'
 import { readerOf } from './export-texts.ts'
@@ -182,23 +184,20 @@ function toStream(
     stop.abort(reason)
     await blocks.return()
   }
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        timer?.stop()
-        const { done, value } = await blocks.next()
-        if (hasLeft) return
-        if (done) return controller.close()
-        controller.enqueue(value)
-        timer = startAwakeTimer(readerMs, () => {
-          const error = new SvcError('upstream_timeout', 'nothing of the export was read for long')
-          controller.error(error)
-          void end(error)
-        })
-        timer.unref()
-      },
-      cancel: end,
+  return streamOnDemand({
+    async pull(controller) {
+      timer?.stop()
+      const { done, value } = await blocks.next()
+      if (hasLeft) return
+      if (done) return controller.close()
+      controller.enqueue(value)
+      timer = startAwakeTimer(readerMs, () => {
+        const error = new SvcError('upstream_timeout', 'nothing of the export was read for long')
+        controller.error(error)
+        void end(error)
+      })
+      timer.unref()
     },
-    { highWaterMark: 0 },
-  )
+    cancel: end,
+  })
 }

@@ -1,4 +1,5 @@
 /** Operations for media as bytes: uploads for a later send, and media of messages, whole or in parts. */
+
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { OpenedMedia } from '../media/downloads.ts'
@@ -7,6 +8,7 @@ import { MediaKind } from '../model/message.ts'
 import { between, bounded, closed, optional, withDescription } from '../model/shapes.ts'
 import { systemClock } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 import { erasedMeanwhileError, freshMs } from '../storage/people.ts'
 import { download } from './download.ts'
 import { defineOperation, type RestShape, type SentFile } from './operation.ts'
@@ -97,25 +99,22 @@ function endWhenErased(
 ): ReadableStream<Uint8Array> {
   const reader = stream.getReader()
   let checkedAt = 0
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await reader.read()
-        if (done) return controller.close()
-        const now = systemClock.monotonic()
-        if (now - checkedAt > freshMs) {
-          if ((await people.countErasures()) !== erasures) {
-            void reader.cancel().catch(() => {})
-            throw erasedMeanwhileError()
-          }
-          checkedAt = now
+  return streamOnDemand({
+    async pull(controller) {
+      const { done, value } = await reader.read()
+      if (done) return controller.close()
+      const now = systemClock.monotonic()
+      if (now - checkedAt > freshMs) {
+        if ((await people.countErasures()) !== erasures) {
+          void reader.cancel().catch(() => {})
+          throw erasedMeanwhileError()
         }
-        controller.enqueue(value)
-      },
-      cancel: reason => reader.cancel(reason),
+        checkedAt = now
+      }
+      controller.enqueue(value)
     },
-    { highWaterMark: 0 },
-  )
+    cancel: reason => reader.cancel(reason),
+  })
 }
 
 /** Opened media, with its ETag and the requested range. */

@@ -2,9 +2,11 @@
  * Outgoing HTTP: `apiFetch` for the configured servers, `fetchPublic` for URLs from callers. Also maps a
  * failed request to one error code, the same on all runtimes.
  */
+
 import process from 'node:process'
 import { errorCodeOf } from './files.ts'
 import type { CheckedFetchInit, FetchPublicOptions, PublicResource } from './public-fetch.ts'
+import { streamOf } from './streams.ts'
 
 export type { FetchPublicOptions, PublicResource } from './public-fetch.ts'
 
@@ -61,12 +63,6 @@ export const toSocketOptions = (socket: string): object =>
           proxy: { transport: 'unix', path: socket },
         }),
       }
-
-/** Returns blocks as a stream. TypeScript does not know `ReadableStream.from`. */
-export const streamOf = (blocks: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> =>
-  (ReadableStream as unknown as { from(source: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> }).from(
-    blocks,
-  )
 
 /** Deno accepts no async iterables as bodies. */
 const toFetchBody = (body: NonNullable<ApiFetchInit['body']>) =>

@@ -4,6 +4,7 @@
  * of the name could return another address. Where the environment names a proxy, it uses `fetch`: then the
  * proxy resolves names, and only literal addresses are checked here.
  */
+
 import { lookup } from 'node:dns/promises'
 import type { Agent } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
@@ -18,6 +19,7 @@ import { decodeUri, parseDisposition } from './header.ts'
 import { proxyFor } from './process.ts'
 import { sendRequest } from './request.ts'
 import { followSignal } from './signals.ts'
+import { streamOnDemand } from './streams.ts'
 import { reasonOf } from './system-error.ts'
 
 /** An address that a name resolves to. */
@@ -359,33 +361,30 @@ function limitBody(
   let total = 0
   // Chunks of one byte are read one by one, and thousands of them may be there at once.
   const yieldTurn = createYield(systemClock)
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        await yieldTurn()
-        const idle = startAwakeTimer(idleMs, () => end.abort(silenceError()))
-        try {
-          const next = await rejectOnAbort(chunks.next(), end.signal)
-          if (next.done) {
-            if (size !== undefined && total !== size) throw fetchError('the connection broke off')
-            done()
-            controller.close()
-            return
-          }
-          total += next.value.byteLength
-          if (total > maxBytes) throw tooLarge(maxBytes)
-          controller.enqueue(new Uint8Array(next.value.buffer, next.value.byteOffset, next.value.byteLength))
-        } catch (error) {
+  return streamOnDemand({
+    async pull(controller) {
+      await yieldTurn()
+      const idle = startAwakeTimer(idleMs, () => end.abort(silenceError()))
+      try {
+        const next = await rejectOnAbort(chunks.next(), end.signal)
+        if (next.done) {
+          if (size !== undefined && total !== size) throw fetchError('the connection broke off')
           done()
-          controller.error(end.signal.aborted ? end.signal.reason : toFetchError(error))
-        } finally {
-          idle.stop()
+          controller.close()
+          return
         }
-      },
-      cancel: done,
+        total += next.value.byteLength
+        if (total > maxBytes) throw tooLarge(maxBytes)
+        controller.enqueue(new Uint8Array(next.value.buffer, next.value.byteOffset, next.value.byteLength))
+      } catch (error) {
+        done()
+        controller.error(end.signal.aborted ? end.signal.reason : toFetchError(error))
+      } finally {
+        idle.stop()
+      }
     },
-    { highWaterMark: 0 },
-  )
+    cancel: done,
+  })
 }
 
 function suggestedNameOf(disposition: string | undefined, url: URL): string | undefined {

@@ -2,6 +2,7 @@
  * Serves on Deno. Deno 2.9.6 has no deadlines for strangers and cannot close a connection: put a proxy in front of it
  * where strangers may connect.
  */
+
 import {
   createHostCheck,
   createStop,
@@ -11,6 +12,7 @@ import {
   withLastHeader,
 } from './http-server.ts'
 import { type Listener, openListeners } from './listeners.ts'
+import { streamOnDemand } from './streams.ts'
 
 interface DenoServer {
   readonly addr: { port?: number }
@@ -100,20 +102,17 @@ function withCancellation(
   onCancel: AbortController,
 ): ReadableStream<Uint8Array> {
   const reader = body.getReader()
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await reader.read()
-        if (done) controller.close()
-        else controller.enqueue(value)
-      },
-      cancel(reason) {
-        onCancel.abort(reason)
-        return reader.cancel(reason)
-      },
+  return streamOnDemand({
+    async pull(controller) {
+      const { done, value } = await reader.read()
+      if (done) controller.close()
+      else controller.enqueue(value)
     },
-    { highWaterMark: 0 },
-  )
+    cancel(reason) {
+      onCancel.abort(reason)
+      return reader.cancel(reason)
+    },
+  })
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Reads request bodies: limits their size and time, and parses JSON without changing long ids. */
+
 import { Buffer } from 'node:buffer'
 import { createBadJsonError } from '../model/bad-json.ts'
 import { invalidArguments, SvcError, type SvcErrorOptions } from '../model/error.ts'
@@ -6,6 +7,7 @@ import { owner } from '../model/principal.ts'
 import { SharedRoom, shares } from '../model/shares.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
 import { parseLossless } from '../platform/lossless.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 import { callerAddressOf, principalOf } from './caller.ts'
 import { countedBy, isOwner } from './open-calls.ts'
 
@@ -360,24 +362,21 @@ export function limitStream(
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader()
   let size = 0
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await senders.withDeadline(reader.read(), withinMs, request)
-          if (done) return controller.close()
-          size += value.length
-          if (size > limit.maxBytes) throw tooLargeError(limit)
-          limit.count?.(value.length)
-          controller.enqueue(value)
-        } catch (error) {
-          broke?.(error)
-          controller.error(error)
-          reader.cancel(error).catch(() => {})
-        }
-      },
-      cancel: reason => reader.cancel(reason),
+  return streamOnDemand({
+    async pull(controller) {
+      try {
+        const { done, value } = await senders.withDeadline(reader.read(), withinMs, request)
+        if (done) return controller.close()
+        size += value.length
+        if (size > limit.maxBytes) throw tooLargeError(limit)
+        limit.count?.(value.length)
+        controller.enqueue(value)
+      } catch (error) {
+        broke?.(error)
+        controller.error(error)
+        reader.cancel(error).catch(() => {})
+      }
     },
-    { highWaterMark: 0 },
-  )
+    cancel: reason => reader.cancel(reason),
+  })
 }

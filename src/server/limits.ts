@@ -1,7 +1,9 @@
 /** The limits of callers, at the doors: what ends with a key, and what counts for it (`access/usage.ts`). */
+
 import { usageOf } from '../access/usage.ts'
 import type { Principal } from '../model/principal.ts'
 import { followSignal, waitForAbort } from '../platform/signals.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 import { toProblemResponse } from './errors.ts'
 import { openCallsOf } from './open-calls.ts'
 
@@ -80,29 +82,26 @@ export async function bindToCaller(
   })
   // The key may end before anything is read.
   stopped.catch(() => {})
-  const bound = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          // In a race, bytes that are there already would win.
-          stop.signal.throwIfAborted()
-          const { done, value } = await Promise.race([reader.read(), stopped])
-          usage?.countBytes(value?.length ?? 0)
-          if (!done) return controller.enqueue(value)
-          end()
-          controller.close()
-        } catch (error) {
-          end()
-          controller.error(error)
-          reader.cancel(error).catch(() => {})
-        }
-      },
-      cancel(reason) {
+  const bound = streamOnDemand({
+    async pull(controller) {
+      try {
+        // In a race, bytes that are there already would win.
+        stop.signal.throwIfAborted()
+        const { done, value } = await Promise.race([reader.read(), stopped])
+        usage?.countBytes(value?.length ?? 0)
+        if (!done) return controller.enqueue(value)
         end()
-        return reader.cancel(reason)
-      },
+        controller.close()
+      } catch (error) {
+        end()
+        controller.error(error)
+        reader.cancel(error).catch(() => {})
+      }
     },
-    { highWaterMark: 0 },
-  )
+    cancel(reason) {
+      end()
+      return reader.cancel(reason)
+    },
+  })
   return new Response(bound, { status, headers })
 }

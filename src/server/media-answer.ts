@@ -2,9 +2,11 @@
  * HTTP responses with the bytes of one media file: all of them, or one requested range. The bytes are
  * streamed and never completely in memory.
  */
+
 import { badArgument, SvcError } from '../model/error.ts'
 import type { OpenedExport } from '../operations/export.ts'
 import type { Range, RequestedMedia } from '../operations/media.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 import { toProblemResponse } from './errors.ts'
 
 // Types that a browser displays without running code. All others (SVG and everything that ends in +xml,
@@ -89,26 +91,23 @@ function sliceStream(
   const reader = stream.getReader()
   let before = from
   let left = length
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        for (;;) {
-          const { done, value } = await reader.read()
-          if (done) throw new SvcError('upstream_error', 'The media ended before the requested range')
-          const piece = value.subarray(before, before + left)
-          before = Math.max(0, before - value.length)
-          if (piece.length === 0) continue
-          left -= piece.length
-          controller.enqueue(piece)
-          if (left > 0) return
-          controller.close()
-          return await reader.cancel()
-        }
-      },
-      cancel: reason => reader.cancel(reason),
+  return streamOnDemand({
+    async pull(controller) {
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) throw new SvcError('upstream_error', 'The media ended before the requested range')
+        const piece = value.subarray(before, before + left)
+        before = Math.max(0, before - value.length)
+        if (piece.length === 0) continue
+        left -= piece.length
+        controller.enqueue(piece)
+        if (left > 0) return
+        controller.close()
+        return await reader.cancel()
+      }
     },
-    { highWaterMark: 0 },
-  )
+    cancel: reason => reader.cancel(reason),
+  })
 }
 
 /**

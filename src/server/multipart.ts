@@ -6,9 +6,11 @@
  * need a conversion at both ends. Fields must come before the file; forms and curl send them in the order
  * in which they are given.
  */
+
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import { parseDisposition } from '../platform/header.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 
 /** The file of a form. */
 export interface MultipartFile {
@@ -125,31 +127,28 @@ class MultipartReader {
   /** Returns the content of the current part, which must be the last one. */
   streamRest(): ReadableStream<Uint8Array> {
     const keep = this.#delimiter.length - 1
-    return new ReadableStream<Uint8Array>(
-      {
-        pull: async controller => {
-          for (;;) {
-            const at = this.#buffer.indexOf(this.#delimiter)
-            if (at >= 0) {
-              if (at > 0) controller.enqueue(this.#buffer.subarray(0, at))
-              this.#buffer = this.#buffer.subarray(at + this.#delimiter.length)
-              if ((await this.readHeaders()) !== undefined)
-                throw malformedError('expected the file to be the last field of the form')
-              return controller.close()
-            }
-            // The last bytes may be the beginning of a delimiter: wait for the next chunk.
-            const ready = this.#buffer.length - keep
-            if (ready > 0) {
-              controller.enqueue(this.#buffer.subarray(0, ready))
-              this.#buffer = this.#buffer.subarray(ready)
-              return
-            }
-            await this.#fill()
+    return streamOnDemand({
+      pull: async controller => {
+        for (;;) {
+          const at = this.#buffer.indexOf(this.#delimiter)
+          if (at >= 0) {
+            if (at > 0) controller.enqueue(this.#buffer.subarray(0, at))
+            this.#buffer = this.#buffer.subarray(at + this.#delimiter.length)
+            if ((await this.readHeaders()) !== undefined)
+              throw malformedError('expected the file to be the last field of the form')
+            return controller.close()
           }
-        },
-        cancel: reason => this.#reader.cancel(reason),
+          // The last bytes may be the beginning of a delimiter: wait for the next chunk.
+          const ready = this.#buffer.length - keep
+          if (ready > 0) {
+            controller.enqueue(this.#buffer.subarray(0, ready))
+            this.#buffer = this.#buffer.subarray(ready)
+            return
+          }
+          await this.#fill()
+        }
       },
-      { highWaterMark: 0 },
-    )
+      cancel: reason => this.#reader.cancel(reason),
+    })
   }
 }

@@ -7,9 +7,11 @@
  * An answer counts only after it is written. If the process dies in between, messages come twice. The other
  * order would lose them.
  */
+
 import type { Writable } from 'node:stream'
 import type { Delivery } from '../model/call.ts'
 import { flushMsOf, piecesOf, waitUntilWritten } from '../platform/flush.ts'
+import { streamOnDemand } from '../platform/streams.ts'
 
 /** Waits for one turn of the event loop, so that a disconnect that the kernel knows of is noticed. */
 export const waitForTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
@@ -40,20 +42,17 @@ export function createDrainedBody(
   left: () => void,
 ): ReadableStream<Uint8Array> {
   let isCancelled = false
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        const { done, value } = await pieces.next()
-        if (!done) controller.enqueue(value)
-        else if (!isCancelled) controller.close()
-      },
-      cancel() {
-        isCancelled = true
-        left()
-      },
+  return streamOnDemand({
+    async pull(controller) {
+      const { done, value } = await pieces.next()
+      if (!done) controller.enqueue(value)
+      else if (!isCancelled) controller.close()
     },
-    { highWaterMark: 0 },
-  )
+    cancel() {
+      isCancelled = true
+      left()
+    },
+  })
 }
 
 /**
