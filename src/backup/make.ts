@@ -1,13 +1,21 @@
 /** Makes a backup: one file with everything of a data directory that a restore needs. */
 import { Buffer } from 'node:buffer'
-import { type FileHandle, open, readdir, rename, rm } from 'node:fs/promises'
+import { open, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import type { Config } from '../config.ts'
 import { dataFiles } from '../model/data-files.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { parseFields } from '../platform/fields.ts'
-import { errorCodeOf, fileExists, readBytes, statOf, sweep, syncDir } from '../platform/files.ts'
+import {
+  errorCodeOf,
+  fileExists,
+  readBytes,
+  returnIfAbsent,
+  statOf,
+  sweep,
+  syncDir,
+} from '../platform/files.ts'
 import { FreeSpace } from '../platform/free-space.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import { openLock } from '../platform/lock.ts'
@@ -221,17 +229,8 @@ async function addSandbox(
 
 /** Adds a file. Leaves out a file that was sent or replaced in the meantime, and is gone. */
 async function addFile(add: AddFile, name: string, path: string): Promise<ArchivedFile[]> {
-  let handle: FileHandle
-  try {
-    handle = await open(path)
-  } catch (error) {
-    if (errorCodeOf(error) === 'ENOENT') return []
-    throw error
-  }
-  try {
-    const { size } = await handle.stat()
-    return [await add(name, size, blocksOf(handle, size))]
-  } finally {
-    await handle.close()
-  }
+  await using handle = await open(path).catch(returnIfAbsent(undefined))
+  if (!handle) return []
+  const { size } = await handle.stat()
+  return [await add(name, size, blocksOf(handle, size))]
 }

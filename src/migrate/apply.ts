@@ -48,39 +48,35 @@ export async function applyMove(
   }
   await claimDirectory({ basePath: config.basePath, sandbox: false })
   const sealer = await openSealer(config.basePath, config.secretKey, log)
-  const lock = await openLock(join(config.basePath, dataFiles.dataLock))
-  try {
-    const applied: MoveResult = {
-      sessions: new Map(),
-      history: { added: 0, leftOut: 0 },
-      findings: new MoveFindings(),
-    }
-    await moveHistory(plan, applied, { config, clock, log, sealer })
-    const state = openState({ dir: config.basePath, lock, log: log.child('state'), sealer })
-    for (const planned of plan.sessions) {
-      applied.sessions.set(planned.name, await moveSession(planned, applied))
-    }
-    if (plan.defaultSession !== undefined && (await state.sessions.getDefaultName()) === undefined) {
-      await state.sessions.setDefault(plan.defaultSession).catch(error => {
-        if (!(error instanceof SvcError && error.code === 'session_not_found')) throw error
-      })
-    }
-    return applied
+  await using lock = await openLock(join(config.basePath, dataFiles.dataLock))
+  const applied: MoveResult = {
+    sessions: new Map(),
+    history: { added: 0, leftOut: 0 },
+    findings: new MoveFindings(),
+  }
+  await moveHistory(plan, applied, { config, clock, log, sealer })
+  const state = openState({ dir: config.basePath, lock, log: log.child('state'), sealer })
+  for (const planned of plan.sessions) {
+    applied.sessions.set(planned.name, await moveSession(planned, applied))
+  }
+  if (plan.defaultSession !== undefined && (await state.sessions.getDefaultName()) === undefined) {
+    await state.sessions.setDefault(plan.defaultSession).catch(error => {
+      if (!(error instanceof SvcError && error.code === 'session_not_found')) throw error
+    })
+  }
+  return applied
 
-    async function moveSession(planned: PlannedSession, { findings }: MoveResult) {
-      const { name, action, source } = planned
-      const { bot_id, token, base_url, user_id, cursor, created_at = clock.now() } = source
-      const bot = { bot_id, token, base_url, ...(user_id !== undefined && { user_id }), cursor, created_at }
-      try {
-        return await adopt(state, lock, { name, bot, renews: action === 'renewed', users: source.users })
-      } catch (error) {
-        if (!(error instanceof SvcError) || error.code !== 'session_exists') throw error
-        findings.addProblem(error.message, error.hint)
-        return { failed: error.message }
-      }
+  async function moveSession(planned: PlannedSession, { findings }: MoveResult) {
+    const { name, action, source } = planned
+    const { bot_id, token, base_url, user_id, cursor, created_at = clock.now() } = source
+    const bot = { bot_id, token, base_url, ...(user_id !== undefined && { user_id }), cursor, created_at }
+    try {
+      return await adopt(state, lock, { name, bot, renews: action === 'renewed', users: source.users })
+    } catch (error) {
+      if (!(error instanceof SvcError) || error.code !== 'session_exists') throw error
+      findings.addProblem(error.message, error.hint)
+      return { failed: error.message }
     }
-  } finally {
-    await lock.close()
   }
 }
 

@@ -89,12 +89,8 @@ export async function makePrivate(path: string): Promise<void> {
 export async function syncDir(path: string): Promise<void> {
   // Windows cannot open a folder for syncing, and does not need to: its renames are journalled.
   if (process.platform === 'win32') return
-  const dir = await open(path, 'r')
-  try {
-    await dir.sync()
-  } finally {
-    await dir.close()
-  }
+  await using dir = await open(path, 'r')
+  await dir.sync()
 }
 
 async function writeTemporary(
@@ -239,14 +235,10 @@ export function readBytes(path: string): Buffer {
  * @throws the system's error; EISDIR, EFTYPE, EFBIG
  */
 export async function readText(path: string): Promise<string | undefined> {
-  const handle = await open(path, readOnlyFlags).catch(returnIfAbsent(undefined))
+  await using handle = await open(path, readOnlyFlags).catch(returnIfAbsent(undefined))
   if (!handle) return undefined
-  try {
-    rejectUnreadable(path, await handle.stat())
-    return await handle.readFile('utf8')
-  } finally {
-    await handle.close()
-  }
+  rejectUnreadable(path, await handle.stat())
+  return await handle.readFile('utf8')
 }
 
 /** Returns `stat` of the path after symlinks; undefined when nothing is there. */

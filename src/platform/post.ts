@@ -99,6 +99,10 @@ export class Poster {
     this.#agent.destroy()
   }
 
+  [Symbol.dispose](): void {
+    this.close()
+  }
+
   #send(
     headers: Readonly<Record<string, string>>,
     body: string,

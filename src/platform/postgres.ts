@@ -126,7 +126,7 @@ export interface PgQueries {
 }
 
 /** One connection. */
-export interface PgConnection extends PgQueries {
+export interface PgConnection extends PgQueries, Disposable {
   /** Aborts when the connection is gone. */
   readonly lost: AbortSignal
   /** Calls `notified` for each notification, with its payload. */
@@ -250,6 +250,7 @@ async function openConnection(config: pg.ClientConfig): Promise<PgConnection> {
     },
     onNotice: warned => void client.on('notice', ({ code = '' }) => warned(code)),
     destroy,
+    [Symbol.dispose]: destroy,
   }
 }
 

@@ -36,7 +36,7 @@ export interface ChangeResult {
  * A database. Statements are compiled at their first use and kept, by their text or by their place in the
  * code.
  */
-export interface Database {
+export interface Database extends Disposable {
   exec(sql: string): void
   all<R extends object = Row>(sql: SqlText, ...params: SqlValue[]): R[]
   /** Returns the first row, or undefined. */
@@ -263,6 +263,11 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
     if (row) replaceNulls(statement, row)
     return row
   }
+  const close = () => {
+    for (const { finalize } of compiled.values()) finalize?.()
+    compiled.clear()
+    engine.close()
+  }
   let depth = 0
   /** Whether a rollback failed too. Then the engine may still be inside the transaction. */
   let isStuck = false
@@ -314,11 +319,8 @@ export async function openDatabase(path: string, options: OpenOptions = {}): Pro
         depth = 0
       }
     },
-    close() {
-      for (const { finalize } of compiled.values()) finalize?.()
-      compiled.clear()
-      engine.close()
-    },
+    close,
+    [Symbol.dispose]: close,
   }
 }
 
@@ -357,12 +359,8 @@ export async function readSchemaVersion(path: string): Promise<number | undefine
   try {
     // The last commits are in the -wal file as long as there is one.
     if ((await statOf(`${path}-wal`))?.size) {
-      const db = await openDatabase(path, { readonly: true })
-      try {
-        return Number(db.get`PRAGMA user_version`?.user_version)
-      } finally {
-        db.close()
-      }
+      using db = await openDatabase(path, { readonly: true })
+      return Number(db.get`PRAGMA user_version`?.user_version)
     }
     await using file = await open(path, readOnlyFlags)
     const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0)

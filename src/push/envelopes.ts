@@ -15,15 +15,11 @@ async function post(
   envelope: Envelope,
   signal: AbortSignal,
 ): Promise<WebhookAttemptResult> {
-  const poster = createPoster(webhook)
+  using poster = createPoster(webhook)
   const id = envelopeIdOf(envelope.type)
-  try {
-    // Where replies are wanted, the answer is read.
-    const sent = { ...webhook, replies: envelope.type === 'verification' }
-    return await postEvent(poster, sent, { id, body: JSON.stringify(envelope) }, signal)
-  } finally {
-    poster.close()
-  }
+  // Where replies are wanted, the answer is read.
+  const sent = { ...webhook, replies: envelope.type === 'verification' }
+  return await postEvent(poster, sent, { id, body: JSON.stringify(envelope) }, signal)
 }
 
 /** Asks a callback whether it wants the deliveries. @returns why it failed; undefined if it does */

@@ -366,22 +366,18 @@ export class Webhooks extends RoomPart<WebhookPorts> {
     const { id: event, type } = outgoing
     const body = bodyOf(outgoing, createLinks(webhook))
     const { postEvent, createPoster } = await loadAttempt()
-    const poster = createPoster(webhook)
+    using poster = createPoster(webhook)
     const at = clock.now()
     const beganAt = clock.monotonic()
-    try {
-      const sent = { ...webhook, replies: false }
-      const { status, detail, code, answer } = await postEvent(poster, sent, { id: event, body }, signal)
-      const success = detail === undefined
-      const found = { status, took_ms: Math.round(clock.monotonic() - beganAt), detail, code }
-      const outcome = success ? 'done' : 'failed'
-      const attempt = { at, event, type, outcome, ...found, answer } as const
-      // The result counts even if the store cannot record it.
-      await webhooks.progress.addTry(webhook.id, attempt, epoch).catch(() => {})
-      return withoutUndefined({ success, ...found })
-    } finally {
-      poster.close()
-    }
+    const sent = { ...webhook, replies: false }
+    const { status, detail, code, answer } = await postEvent(poster, sent, { id: event, body }, signal)
+    const success = detail === undefined
+    const found = { status, took_ms: Math.round(clock.monotonic() - beganAt), detail, code }
+    const outcome = success ? 'done' : 'failed'
+    const attempt = { at, event, type, outcome, ...found, answer } as const
+    // The result counts even if the store cannot record it.
+    await webhooks.progress.addTry(webhook.id, attempt, epoch).catch(() => {})
+    return withoutUndefined({ success, ...found })
   }
 
   /** Whether a link in a delivery is valid for a target now. It ends with the key that added the webhook. */

@@ -77,11 +77,7 @@ async function noteBackup(
   { clock, config, line }: DatabaseBackupOptions,
   backup: KnownBackup,
 ): Promise<void> {
-  const db = new PgDatabase({ url: config.storeUrl, clock, log: silentLog, node: crypto.randomUUID() })
-  try {
-    await createRunner(db)('write', () => createBackups({ dialect: postgresDialect }).verbs.add(backup))
-    if (line) await addAuditLine(db, line)
-  } finally {
-    await db.close()
-  }
+  await using db = new PgDatabase({ url: config.storeUrl, clock, log: silentLog, node: crypto.randomUUID() })
+  await createRunner(db)('write', () => createBackups({ dialect: postgresDialect }).verbs.add(backup))
+  if (line) await addAuditLine(db, line)
 }

@@ -308,6 +308,10 @@ export class PgDatabase implements PgQueries {
     }
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
   async close(): Promise<void> {
     if (this.isClosed) return
     this.#isClosed = true

@@ -107,20 +107,16 @@ async function readForm(db: PgDatabase): Promise<Found | undefined> {
 
 /** Each step is a transaction of its own. @returns whether this process did one */
 async function runSteps(db: PgDatabase, steps: readonly string[]): Promise<boolean> {
-  const connection = await db.connect(withinMs)
-  try {
-    // A role may own the schema, and not be allowed to make one.
-    await runStep(
-      connection,
-      `DO $$ BEGIN IF to_regnamespace('svc') IS NULL THEN CREATE SCHEMA svc; END IF; END $$`,
-    )
-    let isOurs = false
-    for (const [nth, step] of steps.entries())
-      isOurs = (await runStep(connection, guardedStep(step, nth))) || isOurs
-    return isOurs
-  } finally {
-    connection.destroy()
-  }
+  using connection = await db.connect(withinMs)
+  // A role may own the schema, and not be allowed to make one.
+  await runStep(
+    connection,
+    `DO $$ BEGIN IF to_regnamespace('svc') IS NULL THEN CREATE SCHEMA svc; END IF; END $$`,
+  )
+  let isOurs = false
+  for (const [nth, step] of steps.entries())
+    isOurs = (await runStep(connection, guardedStep(step, nth))) || isOurs
+  return isOurs
 }
 
 async function runStep(connection: PgConnection, step: string): Promise<boolean> {

@@ -63,15 +63,11 @@ const withinMs = 60_000
  */
 export const rejectForeignSchema = (db: PgDatabase): Promise<void> =>
   db.guarded(async () => {
-    const connection = await db.connect(withinMs)
-    try {
-      await connection.run(constantSql('BEGIN'))
-      const different = await listForeignParts(connection)
-      if (different.length > 0) throw foreignError(different.slice(0, 5))
-    } finally {
-      // The transaction is undone.
-      connection.destroy()
-    }
+    // Its end undoes the transaction.
+    using connection = await db.connect(withinMs)
+    await connection.run(constantSql('BEGIN'))
+    const different = await listForeignParts(connection)
+    if (different.length > 0) throw foreignError(different.slice(0, 5))
   })
 
 const foreignError = (parts: readonly string[]) =>

@@ -57,14 +57,10 @@ export const createPeopleParts = ({ clock, db }: EngineContext): PeopleParts => 
 export const createScrub = ({ db }: EngineContext): Pick<PeopleStore, 'scrub' | 'listRemains'> => ({
   scrub: (rewrite = false) =>
     db.guarded(async () => {
-      const connection = await db.connect(vacuumMs)
+      using connection = await db.connect(vacuumMs)
       const [command, waitMs] = rewrite ? ['VACUUM (FULL)', rewriteWaitMs] : ['VACUUM', vacuumWaitMs]
-      try {
-        await connection.run(sql`SELECT set_config('lock_timeout', ${String(waitMs)}, false)`)
-        for (const table of touchedTables) await connection.run(constantSql(`${command} ${table}`))
-      } finally {
-        connection.destroy()
-      }
+      await connection.run(sql`SELECT set_config('lock_timeout', ${String(waitMs)}, false)`)
+      for (const table of touchedTables) await connection.run(constantSql(`${command} ${table}`))
     }),
   async listRemains(rewrite) {
     const { isOwner } = await db.one<{ isOwner: boolean }>(ownsTables)

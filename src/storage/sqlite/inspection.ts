@@ -153,13 +153,9 @@ async function readDatabase<T>(
   how: { readonly?: boolean; immutable?: boolean },
   work: (db: Database) => T,
 ): Promise<T> {
-  const db = await openDatabase(path, how)
-  try {
-    db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    return work(db)
-  } finally {
-    db.close()
-  }
+  using db = await openDatabase(path, how)
+  db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+  return work(db)
 }
 
 const schemaVersionOf = (db: Database) => db.one<{ user_version: number }>`PRAGMA user_version`.user_version

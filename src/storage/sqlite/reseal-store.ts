@@ -57,12 +57,10 @@ export async function replaceStore(db: Database, path: string): Promise<void> {
   const copy = `${path}.${randomBytes(6).toString('hex')}.tmp`
   await createDurably(copy, '')
   db.run`VACUUM INTO ${copy}`
-  const copied = await openDatabase(copy)
-  try {
+  {
+    using copied = await openDatabase(copy)
     rejectDamaged(copied)
     copied.exec('PRAGMA journal_mode = WAL')
-  } finally {
-    copied.close()
   }
   {
     await using file = await open(copy, 'r+')

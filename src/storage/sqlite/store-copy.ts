@@ -37,20 +37,14 @@ export async function copyDatabase(path: string, copy: string): Promise<number> 
   try {
     await writeFile(copy, '', { flag: 'wx', mode: 0o600 })
     await chmod(copy, 0o600)
-    const db = await openDatabase(path)
-    try {
+    {
+      using db = await openDatabase(path)
       db.exec(`PRAGMA busy_timeout = ${busyMs}`)
       db.run('VACUUM INTO ?', copy)
-    } finally {
-      db.close()
     }
     const version = await checkDatabase(copy)
-    const file = await open(copy, 'r+')
-    try {
-      await file.sync()
-    } finally {
-      await file.close()
-    }
+    await using file = await open(copy, 'r+')
+    await file.sync()
     return version
   } catch (error) {
     throw storeErrorOf(error, 'the messages cannot be copied')
@@ -59,29 +53,21 @@ export async function copyDatabase(path: string, copy: string): Promise<number> 
 
 /** @returns the schema version @throws SvcError `store_unavailable` for a damaged database */
 async function checkDatabase(path: string): Promise<number> {
-  const db = await openDatabase(path, { immutable: true })
-  try {
-    const found = db.one<{ quick_check: string }>`PRAGMA quick_check(1)`.quick_check
-    if (found !== 'ok')
-      throw new SvcError('store_unavailable', `messages.db is damaged: ${found}`, {
-        hint: 'Restore the last backup, or start svc with another data directory.',
-      })
-    return db.one<{ user_version: number }>`PRAGMA user_version`.user_version
-  } finally {
-    db.close()
-  }
+  using db = await openDatabase(path, { immutable: true })
+  const found = db.one<{ quick_check: string }>`PRAGMA quick_check(1)`.quick_check
+  if (found !== 'ok')
+    throw new SvcError('store_unavailable', `messages.db is damaged: ${found}`, {
+      hint: 'Restore the last backup, or start svc with another data directory.',
+    })
+  return db.one<{ user_version: number }>`PRAGMA user_version`.user_version
 }
 
 /** Returns the names of the files of sends that wait in a copy. */
 export async function listKeptFiles(copy: string): Promise<string[]> {
-  const db = await openDatabase(copy, { immutable: true })
-  try {
-    const rows = db.all<{ name: string }>`SELECT DISTINCT file ->> 'name' AS name FROM outbox_part
-      WHERE file IS NOT NULL AND status IN ('asked', 'queued', 'sending')`
-    return rows.map(({ name }) => name)
-  } finally {
-    db.close()
-  }
+  using db = await openDatabase(copy, { immutable: true })
+  const rows = db.all<{ name: string }>`SELECT DISTINCT file ->> 'name' AS name FROM outbox_part
+    WHERE file IS NOT NULL AND status IN ('asked', 'queued', 'sending')`
+  return rows.map(({ name }) => name)
 }
 
 /**
@@ -90,13 +76,9 @@ export async function listKeptFiles(copy: string): Promise<string[]> {
  * @param line of the audit log
  */
 export async function noteBackup(dir: string, backup: KnownBackup, line?: NewAuditLine): Promise<void> {
-  const db = await openDatabase(join(dir, dataFiles.store))
-  try {
-    db.exec(`PRAGMA busy_timeout = ${busyMs}`)
-    if (db.one<{ user_version: number }>`PRAGMA user_version`.user_version !== newestSchemaVersion) return
-    drive(db, createBackups({ dialect: sqliteDialect }).verbs.add(backup))
-    if (line) addAuditLine(db, line)
-  } finally {
-    db.close()
-  }
+  using db = await openDatabase(join(dir, dataFiles.store))
+  db.exec(`PRAGMA busy_timeout = ${busyMs}`)
+  if (db.one<{ user_version: number }>`PRAGMA user_version`.user_version !== newestSchemaVersion) return
+  drive(db, createBackups({ dialect: sqliteDialect }).verbs.add(backup))
+  if (line) addAuditLine(db, line)
 }
