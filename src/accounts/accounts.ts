@@ -208,18 +208,16 @@ export class Accounts extends RunningPart<AccountPorts> {
   /** Creates a watch of all sessions with their users. */
   watch(): SessionWatch {
     const { logins, poller, state } = this.ports
-    return new SessionWatch(
-      {
-        sessions: state.sessions,
-        pending: () => logins.pendingNames(),
-        lastPoll: bot => poller.lastPoll(bot),
-        defaultName: () => this.defaultName(),
-        countSuspects: () => this.countSuspects(),
-        sortRecords: records => this.sortRecords(records),
-        readWithUsers: records => this.readWithUsers(records),
-      },
-      this.runtime.clock,
-    )
+    return new SessionWatch({
+      clock: this.runtime.clock,
+      sessions: state.sessions,
+      pending: () => logins.pendingNames(),
+      lastPoll: bot => poller.lastPoll(bot),
+      defaultName: () => this.defaultName(),
+      countSuspects: () => this.countSuspects(),
+      sortRecords: records => this.sortRecords(records),
+      readWithUsers: records => this.readWithUsers(records),
+    })
   }
 
   /**

@@ -1,5 +1,7 @@
 /** Stored logins: finds, changes and awaits them, also if other processes do the same. */
+
 import type { Clock } from '../platform/clock.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { LoginKey, LoginStore, StoredLogin } from '../storage/logins.ts'
 
 /**
@@ -10,25 +12,17 @@ export const retentionMs = 10 * 60_000
 
 type LoginRecordStore = Pick<LoginStore, 'listRunning' | 'list' | 'get' | 'put' | 'wait'>
 
-export class LoginRecords {
-  readonly #flows: LoginRecordStore
-  readonly #clock: Clock
-
-  constructor(flows: LoginRecordStore, clock: Clock) {
-    this.#flows = flows
-    this.#clock = clock
-  }
-
+export class LoginRecords extends RoomPart<{ flows: LoginRecordStore; clock: Clock }> {
   listPending(): Promise<readonly StoredLogin[]> {
-    return this.#flows.listRunning(this.#clock.now())
+    return this.ports.flows.listRunning(this.ports.clock.now())
   }
 
   list(): Promise<readonly StoredLogin[]> {
-    return this.#flows.list(this.#clock.now())
+    return this.ports.flows.list(this.ports.clock.now())
   }
 
   findOfSession(session: string): Promise<StoredLogin | undefined> {
-    return this.#flows.get(session, this.#clock.now())
+    return this.ports.flows.get(session, this.ports.clock.now())
   }
 
   /** Returns the stored login; undefined if it is no longer stored. */
@@ -42,7 +36,7 @@ export class LoginRecords {
    * now.
    */
   put(login: StoredLogin): Promise<StoredLogin | undefined> {
-    return this.#flows.put(login, this.#clock.now())
+    return this.ports.flows.put(login, this.ports.clock.now())
   }
 
   /**
@@ -69,7 +63,7 @@ export class LoginRecords {
   ): Promise<StoredLogin> {
     let now = login
     while (same(now) && !signal.aborted) {
-      await this.#flows.wait(now, signal)
+      await this.ports.flows.wait(now, signal)
       // Not found: this login was called off, and the session has a new login.
       now = (await this.find(login)) ?? this.toEnded(now, { status: 'expired', notice: 'called_off' })
     }
@@ -82,7 +76,7 @@ export class LoginRecords {
     how: Pick<StoredLogin, 'status' | 'notice' | 'problem' | 'bot_id'>,
   ): StoredLogin {
     const { qr: _qr, code: _code, notice: _notice, ...rest } = login
-    const until = this.#clock.now() + retentionMs
+    const until = this.ports.clock.now() + retentionMs
     return { ...rest, ...how, ended: true, until, revision: login.revision + 1 }
   }
 }

@@ -85,7 +85,7 @@ export class Logins extends RunningPart<LoginPorts> {
 
   constructor(ports: LoginPorts, runtime: Runtime) {
     super(ports, runtime)
-    this.#records = new LoginRecords(ports.flows, runtime.clock)
+    this.#records = new LoginRecords({ flows: ports.flows, clock: runtime.clock })
     this.#driver = new LoginDriver({ ...ports, records: this.#records }, runtime)
   }
 

@@ -2,12 +2,15 @@
  * Keeps the list of all sessions with their users up to date. A check costs only what changed since the
  * last one.
  */
+
 import type { BotInfo, Session, SessionWithUsers } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { SessionReader, SessionRecord } from '../storage/state.ts'
 
 /** The part of `Accounts` that is watched. */
 export interface WatchPorts {
+  clock: Clock
   sessions: Pick<SessionReader, 'listChangedSince'>
   /** Returns the names with a login under way. */
   pending(): Promise<ReadonlySet<string>>
@@ -43,9 +46,7 @@ interface Checked {
 
 const never = Number.POSITIVE_INFINITY
 
-export class SessionWatch {
-  readonly #accounts: WatchPorts
-  readonly #clock: Clock
+export class SessionWatch extends RoomPart<WatchPorts> {
   readonly #records = new Map<string, SessionRecord>()
   readonly #watched = new Map<string, WatchedSession>()
   #last: Checked = { pending: new Set(), suspects: new Map() }
@@ -56,11 +57,6 @@ export class SessionWatch {
   readonly #touched = new Map<string, number>()
   /** Unix ms of the last check, and of the time when the next session is due. */
   #times = { checked: 0, due: never }
-
-  constructor(accounts: WatchPorts, clock: Clock) {
-    this.#accounts = accounts
-    this.#clock = clock
-  }
 
   /** Reports that a message of a session came or changed. */
   touch(session: string): void {
@@ -82,19 +78,19 @@ export class SessionWatch {
   sessions(): SessionWithUsers[] {
     return this.#listed.map(session => {
       const bot = this.#records.get(session.name)?.bot
-      const last_poll_at = bot && this.#accounts.lastPoll(bot)
+      const last_poll_at = bot && this.ports.lastPoll(bot)
       return last_poll_at === session.last_poll_at ? session : { ...session, last_poll_at }
     })
   }
 
   /** Returns the names of the sessions that may have changed. */
   async #findUnsure(): Promise<Set<string>> {
-    const now = this.#clock.now()
+    const now = this.ports.clock.now()
     const last = this.#last
-    const { changed, revision } = await this.#accounts.sessions.listChangedSince(last.revision)
-    const pending = await this.#accounts.pending()
-    const chosen = await this.#accounts.defaultName()
-    const suspects = (await this.#accounts.countSuspects()) ?? last.suspects
+    const { changed, revision } = await this.ports.sessions.listChangedSince(last.revision)
+    const pending = await this.ports.pending()
+    const chosen = await this.ports.defaultName()
+    const suspects = (await this.ports.countSuspects()) ?? last.suspects
     for (const [name, record] of changed) {
       this.#touched.set(name, this.#touched.get(name) ?? 1)
       if (record) this.#records.set(name, record)
@@ -122,9 +118,7 @@ export class SessionWatch {
   async #refresh(unsure: ReadonlySet<string>): Promise<boolean> {
     if (unsure.size === 0) return false
     const records = [...unsure].flatMap(name => this.#records.get(name) ?? [])
-    const fresh = new Map(
-      (await this.#accounts.readWithUsers(records)).map(entry => [entry.session.name, entry]),
-    )
+    const fresh = new Map((await this.ports.readWithUsers(records)).map(entry => [entry.session.name, entry]))
     let hasChanged = false
     for (const name of unsure) {
       const checksLeft = (this.#touched.get(name) ?? 1) - 1
@@ -141,7 +135,7 @@ export class SessionWatch {
   }
 
   async #listInOrder(): Promise<SessionWithUsers[]> {
-    const records = await this.#accounts.sortRecords([...this.#records.values()])
+    const records = await this.ports.sortRecords([...this.#records.values()])
     const pending = [...this.#last.pending].filter(name => !this.#records.has(name))
     return [...records.map(({ name }) => name), ...pending].flatMap(
       name => this.#watched.get(name)?.session ?? [],

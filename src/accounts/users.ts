@@ -17,7 +17,7 @@ import {
 } from '../model/session.ts'
 import { normalizeUserName } from '../model/user-name.ts'
 import { withoutUndefined } from '../platform/fields.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { findBearers, maxBearersListed, resolveUserId } from '../send/plan.ts'
 import type { OutboxEntries } from '../storage/outbox.ts'
 import type { Contact, State } from '../storage/state.ts'
@@ -40,17 +40,7 @@ export interface UserPorts {
   }
 }
 
-export class Users {
-  readonly #accounts: Sessions
-  readonly #ports: UserPorts
-  readonly #runtime: Runtime
-
-  constructor(accounts: Sessions, ports: UserPorts, runtime: Runtime) {
-    this.#accounts = accounts
-    this.#ports = ports
-    this.#runtime = runtime
-  }
-
+export class Users extends RunningPart<UserPorts & { accounts: Sessions }> {
   /**
    * Lists the users who have written to a session, or to any; the most recent writer first. Takes no lock.
    * Without `session`, skips sessions whose users cannot be read.
@@ -62,10 +52,10 @@ export class Users {
     const only = user_id === undefined ? undefined : await this.#resolveUser(user_id, session, scope)
     const names =
       session === undefined
-        ? (await this.#accounts.list(scope)).map(({ name }) => name)
-        : [(await this.#accounts.getRecord(session, scope)).name]
-    const { sessions } = this.#ports.state
-    const looked = await listUsersOf(this.#ports, names, this.#runtime.clock.now())
+        ? (await this.ports.accounts.list(scope)).map(({ name }) => name)
+        : [(await this.ports.accounts.getRecord(session, scope)).name]
+    const { sessions } = this.ports.state
+    const looked = await listUsersOf(this.ports, names, this.runtime.clock.now())
     const found = [...looked]
       .flatMap(([name, { users }]) => users.map(user => ({ session: name, ...user })))
       .filter(user => only === undefined || user.user_id === only)
@@ -85,23 +75,23 @@ export class Users {
    * `not_found` if the user has not written to it, `session_not_found`
    */
   async name({ user_id, name, session }: NameRequest, scope?: Scope): Promise<NamedUser> {
-    const { state, store } = this.#ports
+    const { state, store } = this.ports
     const newName = normalizeUserName(name)
     const user = await this.#resolveUser(user_id, session, scope)
     const known = [
-      ...sortNewestFirst(await this.#accounts.listKnowing(user, scope)).map(entry => entry.name),
-      ...(await this.#accounts.listWrittenBy(user, scope)).map(entry => entry.session),
+      ...sortNewestFirst(await this.ports.accounts.listKnowing(user, scope)).map(entry => entry.name),
+      ...(await this.ports.accounts.listWrittenBy(user, scope)).map(entry => entry.session),
     ]
     const key = session === undefined ? undefined : sessionKeyOf(normalizeSessionName(session))
     const target = known.find(name => key === undefined || sessionKeyOf(name) === key)
     if (target === undefined) {
-      if (session !== undefined) await this.#accounts.getRecord(session, scope)
+      if (session !== undefined) await this.ports.accounts.getRecord(session, scope)
       throw new SvcError('not_found', 'no user with this id has written to this session, or to any', {
         next: { action: 'see', what: 'users' },
       })
     }
     await store.names.set(target, user, newName, scope?.users)
-    const found = await listUsersOf(this.#ports, [target], this.#runtime.clock.now())
+    const found = await listUsersOf(this.ports, [target], this.runtime.clock.now())
     const listed = found.get(target)?.users.find(entry => entry.user_id === user)
     const named = listed ?? withoutUndefined({ user_id: user, remaining: 0, name: newName })
     const same =
@@ -113,7 +103,7 @@ export class Users {
   }
 
   #resolveUser(user: string, session: string | undefined, scope: Scope | undefined): Promise<string> {
-    const { state, store } = this.#ports
+    const { state, store } = this.ports
     return resolveUserId(
       { store, sessions: state.sessions, contexts: state.contexts },
       { user, session, scope },

@@ -52,7 +52,8 @@ export interface GatewayOptions {
 /** Creates the runtime that every room gets, and the sandbox's clock if the gateway uses a sandbox. */
 export function openRuntime({ log, sandboxUrl, ...given }: GatewayOptions, closing: AbortSignal) {
   const { wallClock = systemClock } = given
-  const sandboxClock = sandboxUrl === undefined ? undefined : new SandboxClock(wallClock, sandboxUrl)
+  const sandboxClock =
+    sandboxUrl === undefined ? undefined : new SandboxClock({ clock: wallClock, url: sandboxUrl })
   const clock = given.clock ?? sandboxClock ?? wallClock
   const { tasks = new Tasks(clock) } = given
   const runtime: Runtime = { clock, log, closing, bus: new Bus(), tasks }
@@ -92,7 +93,7 @@ export async function openDirectory(
           uploads,
         )
   if (config.storeUrl !== undefined && !oneShot) await noteNode(dataDir, config.storeUrl, log)
-  const views = new Views(storage.store.log, log.child('store'))
+  const views = new Views({ store: storage.store.log, log: log.child('store') })
   return {
     ...storage,
     folders,

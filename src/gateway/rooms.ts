@@ -119,7 +119,7 @@ export function openAccounts(
     phoneUrl: upstream.sandboxed ? `${upstream.loginUrl}/phone` : undefined,
     clock: runtime.clock,
   })
-  return { logins, accounts, invitations, users: new Users(accounts, { state, store }, runtime) }
+  return { logins, accounts, invitations, users: new Users({ accounts, state, store }, runtime) }
 }
 
 export function openMedia(

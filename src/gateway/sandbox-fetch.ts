@@ -2,26 +2,20 @@
  * Requests to the sandbox, and its clock. The sandbox runs in one process; other processes use it and may
  * outlive it.
  */
+
 import { type Fetch, type FetchInit, type ILinkError, networkErrorOf } from '../ilink/http.ts'
 import { sandboxClockHeader } from '../ilink/wire.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 
 const askEveryMs = 3000
 
 /**
  * The sandbox's clock, from its last answer. If the sandbox's time is set a day ahead, so is the service's.
  */
-export class SandboxClock implements Clock {
-  readonly #clock: Clock
-  readonly #url: string
+export class SandboxClock extends RoomPart<{ clock: Clock; url: string }> implements Clock {
   #aheadMs = 0
-
-  /** @param url the sandbox's address */
-  constructor(clock: Clock, url: string) {
-    this.#clock = clock
-    this.#url = url
-  }
 
   /** Takes over the time in an answer. */
   takeTime(response: Response): void {
@@ -31,7 +25,7 @@ export class SandboxClock implements Clock {
   /** Asks the sandbox for its time. Changes nothing if there is no answer. */
   async ask(fetch: Fetch): Promise<void> {
     const init: FetchInit = { method: 'GET', signal: AbortSignal.timeout(2000) }
-    const response = await fetch(`${this.#url}/phone/stats`, init).catch(() => undefined)
+    const response = await fetch(`${this.ports.url}/phone/stats`, init).catch(() => undefined)
     if (response) this.takeTime(response)
     await response?.body?.cancel()
   }
@@ -45,15 +39,15 @@ export class SandboxClock implements Clock {
   }
 
   now(): number {
-    return this.#clock.now() + this.#aheadMs
+    return this.ports.clock.now() + this.#aheadMs
   }
 
   monotonic(): number {
-    return this.#clock.monotonic()
+    return this.ports.clock.monotonic()
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return this.#clock.sleep(ms, signal)
+    return this.ports.clock.sleep(ms, signal)
   }
 }
 

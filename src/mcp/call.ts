@@ -20,6 +20,7 @@ import { badArgument, SvcError } from '../model/error.ts'
 import type { Clock } from '../platform/clock.ts'
 import { escapeControls } from '../platform/escape-controls.ts'
 import { findSystemUser } from '../platform/process.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { maxWaitOf } from '../server/behind-proxy.ts'
 import { callerAddressOf, requestIdOf } from '../server/caller.ts'
 import { InterfaceCall } from '../server/http-call.ts'
@@ -79,7 +80,8 @@ export class McpCall extends InterfaceCall {
     this.#byResult = { answers: { ...ctx.mcpReq.inputResponses }, tickets: calls.questions }
     const token = ctx.mcpReq._meta?.progressToken
     if (token !== undefined) {
-      const ticker = new ProgressReporter(clock, token, notification => ctx.mcpReq.notify(notification))
+      const notify = (notification: Notification) => ctx.mcpReq.notify(notification)
+      const ticker = new ProgressReporter({ clock, token, notify })
       this.#ticker = ticker
       // The description may contain a file name that a WeChat user chose, so control characters are escaped.
       this.progress = step =>
@@ -219,11 +221,14 @@ const tickMs = 3000
 const stepMs = 250
 
 /** Sends progress notifications: bytes if they are counted, else a sign of life every few seconds. */
-class ProgressReporter {
-  readonly #clock: Clock
-  readonly #token: ProgressToken
-  readonly #notify: (notification: Notification) => Promise<void>
-  readonly #since: number
+interface ReporterPorts {
+  clock: Clock
+  token: ProgressToken
+  notify(notification: Notification): Promise<void>
+}
+
+class ProgressReporter extends RoomPart<ReporterPorts> {
+  readonly #since = this.ports.clock.monotonic()
   /** Aborts when signs of life must stop. */
   readonly #ticksStopped = new AbortController()
   /** The current step, and the total progress of all steps before it. */
@@ -232,20 +237,13 @@ class ProgressReporter {
   #reportedAt = Number.NEGATIVE_INFINITY
   #isOver = false
 
-  constructor(clock: Clock, token: ProgressToken, notify: (notification: Notification) => Promise<void>) {
-    this.#clock = clock
-    this.#since = clock.monotonic()
-    this.#token = token
-    this.#notify = notify
-  }
-
   /** Sends signs of life, in seconds of `total`, until bytes are counted or the call ends. */
   async start(what: string, total?: number): Promise<void> {
     const { signal } = this.#ticksStopped
     for (;;) {
-      await this.#clock.sleep(tickMs, signal)
+      await this.ports.clock.sleep(tickMs, signal)
       if (signal.aborted) return
-      this.#report(Math.round((this.#clock.monotonic() - this.#since) / 1000), what, total)
+      this.#report(Math.round((this.ports.clock.monotonic() - this.#since) / 1000), what, total)
     }
   }
 
@@ -256,7 +254,7 @@ class ProgressReporter {
     const earlier = isNext ? this.#reported : this.#step.earlier
     this.#step = { what, done, earlier }
     const complete = total !== undefined && done >= total
-    const now = this.#clock.monotonic()
+    const now = this.ports.clock.monotonic()
     if (!complete && now - this.#reportedAt < stepMs) return
     this.#reportedAt = now
     this.#report(earlier + done, what, total === undefined ? undefined : earlier + total)
@@ -270,8 +268,8 @@ class ProgressReporter {
   #report(progress: number, message: string, total?: number): void {
     if (this.#isOver || progress <= this.#reported) return
     this.#reported = progress
-    const params = { progressToken: this.#token, progress, message, total }
+    const params = { progressToken: this.ports.token, progress, message, total }
     // The notification fails if the client is gone. The transport notices that by itself.
-    this.#notify({ method: 'notifications/progress', params }).catch(() => {})
+    this.ports.notify({ method: 'notifications/progress', params }).catch(() => {})
   }
 }

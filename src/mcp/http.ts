@@ -31,7 +31,7 @@ import { QuestionTickets } from './questions.ts'
 import { createMcpServer } from './server.ts'
 import { SessionIds } from './session-ids.ts'
 import { type Caller, McpSessions, TooManySessionsError } from './sessions.ts'
-import { SseSessions } from './sse.ts'
+import { type CreateSseServer, SseSessions } from './sse.ts'
 import { StatelessRequests } from './stateless.ts'
 
 export interface McpHttpOptions extends McpShared {
@@ -254,14 +254,11 @@ function createStreamablePath(
  * it.
  */
 function createSsePaths(servers: ServerFactory, { confirmMs }: McpHttpOptions): TransportPaths {
-  const sse = new SseSessions(
-    (closed, request, by, deliveries) =>
-      servers(request, { ...legacyConnection, by, closed }, (delivery, ctx) =>
-        deliveries.add(ctx.mcpReq.id, delivery),
-      ),
-    '/messages',
-    confirmMs,
-  )
+  const createServer: CreateSseServer = (closed, request, by, deliveries) =>
+    servers(request, { ...legacyConnection, by, closed }, (delivery, ctx) =>
+      deliveries.add(ctx.mcpReq.id, delivery),
+    )
+  const sse = new SseSessions({ createServer, messagesPath: '/messages', confirmMs })
   async function posted(request: Request, caller: Caller): Promise<Response> {
     const id = new URL(request.url).searchParams.get('sessionId') ?? ''
     const body = await readJson(request)

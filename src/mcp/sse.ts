@@ -2,6 +2,7 @@
  * The SSE transport of 2024: GET /sse opens a stream. Its first event is the address to which the client
  * posts messages.
  */
+
 import { randomUUID } from 'node:crypto'
 import {
   type JSONRPCMessage,
@@ -13,6 +14,7 @@ import {
 import type { Principal } from '../model/principal.ts'
 import { SharedRoom, shares } from '../model/shares.ts'
 import { attempt } from '../platform/fields.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { rootOf } from '../server/behind-proxy.ts'
 import { backlogs, streamHeaders } from '../server/event-stream.ts'
 import { beginStream } from '../server/limits.ts'
@@ -31,23 +33,18 @@ export type CreateSseServer = (
   deliveries: ConnectionDeliveries,
 ) => McpServer
 
+interface SsePorts {
+  createServer: CreateSseServer
+  /** Path to which clients post messages. */
+  messagesPath: string
+  /** For tests: see `UnconfirmedAnswers`. */
+  confirmMs?: number | undefined
+}
+
 /** The open streams, by session id. */
-export class SseSessions {
-  readonly #server: CreateSseServer
-  readonly #messagesPath: string
-  readonly #confirmMs: number | undefined
+export class SseSessions extends RoomPart<SsePorts> {
   readonly #open = new Map<string, SseTransport>()
   readonly #places = new SharedRoom(shares.mcpStreams)
-
-  /**
-   * @param messagesPath path to which clients post messages
-   * @param confirmMs for tests: see `UnconfirmedAnswers`
-   */
-  constructor(server: CreateSseServer, messagesPath: string, confirmMs?: number) {
-    this.#confirmMs = confirmMs
-    this.#server = server
-    this.#messagesPath = messagesPath
-  }
 
   /** Opens a stream (GET). Returns undefined if too many are open. */
   async open(request: Request, caller: Caller): Promise<Response | undefined> {
@@ -60,12 +57,12 @@ export class SseSessions {
     const id = randomUUID()
     const closed = new AbortController()
     const transport = new SseTransport(
-      `${rootOf(request)}${this.#messagesPath}?sessionId=${id}`,
+      `${rootOf(request)}${this.ports.messagesPath}?sessionId=${id}`,
       caller,
       request.signal,
-      this.#confirmMs,
+      this.ports.confirmMs,
     )
-    const server = this.#server(closed.signal, request, caller.by, transport.deliveries)
+    const server = this.ports.createServer(closed.signal, request, caller.by, transport.deliveries)
     server.server.onclose = () => {
       closed.abort()
       leave()

@@ -16,6 +16,7 @@ import { findFault, formatFault } from '../model/bad-json.ts'
 import { endsWithin } from '../platform/clock.ts'
 import { isPeerOpen } from '../platform/libc.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { ShutdownSignal } from '../server/http-call.ts'
 import { waitForTurn, writeTo } from '../server/written.ts'
 import type { McpContext, McpShared } from './context.ts'
@@ -117,7 +118,7 @@ export class LineTransport implements Transport {
   /** @param confirmMs for tests: see `UnconfirmedAnswers` */
   constructor({ input, output }: StdioStreams, log: Log, confirmMs?: number) {
     this.deliveries = new ConnectionDeliveries(() => !this.#isInputClosed && !this.#isOutputBroken, confirmMs)
-    this.#lines = new LineReader(input, log, message => this.#take(message))
+    this.#lines = new LineReader({ input, log, take: message => this.#take(message) })
     this.#output = output
   }
 
@@ -194,29 +195,20 @@ export class LineTransport implements Transport {
 }
 
 /** Reads JSON-RPC messages, one a line. What is no message is logged. */
-class LineReader {
-  readonly #input: Readable
-  readonly #log: Log
-  readonly #take: (message: JSONRPCMessage) => void
+class LineReader extends RoomPart<{ input: Readable; log: Log; take: (message: JSONRPCMessage) => void }> {
   /** Parts of the line that is being read, and their size in bytes. */
   #parts: Buffer[] = []
   #size = 0
 
-  constructor(input: Readable, log: Log, take: (message: JSONRPCMessage) => void) {
-    this.#input = input
-    this.#log = log
-    this.#take = take
-  }
-
   start(onEnd: () => void): void {
-    this.#input.on('data', this.#read)
-    for (const event of ['end', 'close', 'error']) this.#input.on(event, onEnd)
+    this.ports.input.on('data', this.#read)
+    for (const event of ['end', 'close', 'error']) this.ports.input.on(event, onEnd)
   }
 
   stop(): void {
-    this.#input.off('data', this.#read)
+    this.ports.input.off('data', this.#read)
     // A paused standard input does not keep the process alive.
-    this.#input.pause()
+    this.ports.input.pause()
   }
 
   readonly #read = (chunk: Buffer): void => {
@@ -236,7 +228,7 @@ class LineReader {
     else if (this.#parts.length > 0) {
       // The rest of a line that is too long is dropped. The request gets no answer, as its id is not known.
       this.#parts = []
-      this.#log.warn('a message of more than 32 MiB was ignored')
+      this.ports.log.warn('a message of more than 32 MiB was ignored')
     }
   }
 
@@ -249,12 +241,12 @@ class LineReader {
       void this.#logFault(line)
       return
     }
-    this.#take(message)
+    this.ports.take(message)
   }
 
   async #logFault(line: string): Promise<void> {
     const fault = await findFault(line)
-    this.#log.warn('a line on standard input is not a JSON-RPC message', {
+    this.ports.log.warn('a line on standard input is not a JSON-RPC message', {
       length: line.length,
       ...(fault && { fault: formatFault(fault) }),
     })

@@ -1,10 +1,12 @@
 /** Media in the page of an export: reads each file within limits, or says why it is left out. */
+
 import { Buffer } from 'node:buffer'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError } from '../model/error.ts'
 import type { MessageKind } from '../model/message.ts'
 import { formatBytes } from '../platform/format.ts'
 import { createByteCounter } from '../platform/memory.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 
 /** Maximum bytes of one file. It is in memory while it is written, since it may break off. */
@@ -46,19 +48,12 @@ export interface ReadMedia {
 }
 
 /** The media of one page. */
-export class ExportedMedia {
-  readonly #media: Pick<Gateway['media'], 'open'>
-  readonly #signal: AbortSignal
+export class ExportedMedia extends RoomPart<{ media: Pick<Gateway['media'], 'open'>; signal: AbortSignal }> {
   readonly #count = createByteCounter()
   #bytes = 0
   #failures = 0
   /** Numbers of files that are not in the page, by reason. */
   readonly leftOut = new Map<LeftOut, number>()
-
-  constructor(media: Pick<Gateway['media'], 'open'>, signal: AbortSignal) {
-    this.#media = media
-    this.#signal = signal
-  }
 
   /** Reads a file, or returns why it is left out. @throws the signal's reason */
   async read(wanted: WantedMedia): Promise<ReadMedia | { readonly reason: LeftOut }> {
@@ -73,9 +68,12 @@ export class ExportedMedia {
     if (size > maxFileBytes) return 'large'
     if (this.#bytes + size > maxPageBytes) return 'full'
     if (this.#failures >= maxFailures) return 'offline'
-    using limited = linkSignals(this.#signal, AbortSignal.timeout(fileMs))
+    using limited = linkSignals(this.ports.signal, AbortSignal.timeout(fileMs))
     try {
-      const { content_type, file_name, stream } = await this.#media.open({ message_id, item }, limited.signal)
+      const { content_type, file_name, stream } = await this.ports.media.open(
+        { message_id, item },
+        limited.signal,
+      )
       const chunks: Uint8Array[] = []
       let bytes = 0
       for await (const chunk of stream) {
@@ -93,7 +91,7 @@ export class ExportedMedia {
       const base64 = () => toBase64(chunks, this.#count)
       return { shownAs, type: content_type, file_name, sizeText: formatBytes(bytes), base64 }
     } catch (error) {
-      this.#signal.throwIfAborted()
+      this.ports.signal.throwIfAborted()
       if (isSvcError(error, 'media_expired')) return 'gone'
       if (isSvcError(error, 'no_media') || isSvcError(error, 'message_not_found')) return 'no_file'
       this.#failures++

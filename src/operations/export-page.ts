@@ -43,7 +43,7 @@ export async function* renderPage(
   const conversations = await findConversations(source, source.history.walk(filter, signal))
   yield renderStart(reader, conversations)
   yield renderHeader(filter, source.clock.now(), conversations, reader)
-  const media = new ExportedMedia(source.media, signal)
+  const media = new ExportedMedia({ media: source.media, signal })
   for (const [nth, conversation] of conversations.entries()) {
     const { session, user } = conversation
     const head = renderHead(conversation, nth, conversations.length > 1, reader)

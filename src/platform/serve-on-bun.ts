@@ -13,6 +13,7 @@
  *   waits or is still being written, Bun closes the connection with a FIN, and no handler sees the next
  *   request. Deno answers all.
  */
+
 import { type AcceptedRequest, flushMs, peerOf } from './flush.ts'
 import {
   createHostCheck,
@@ -24,6 +25,7 @@ import {
   withLastHeader,
 } from './http-server.ts'
 import { type Listener, openListeners } from './listeners.ts'
+import { RoomPart } from './runtime.ts'
 
 /**
  * A connection whose last call was not accepted is closed after this many seconds of silence, together with
@@ -57,7 +59,7 @@ export function serveOnBun(options: ServeOptions): RunningServer {
       fetch(request: Request, running: BunServer) {
         const rejection = checkHost(request)
         if (rejection) return rejection
-        const peer = new BunPeer(running, request, state, own)
+        const peer = new BunPeer({ server: running, request, state, listener: own })
         const { held } = listeners
         const answer = held ? held.then(() => options.fetch(request, peer)) : options.fetch(request, peer)
         return answer instanceof Promise ? answer.then(peer.finish) : peer.finish(answer)
@@ -125,47 +127,38 @@ const hangUpMs = 5
 /** Longest interval between two checks of a response that waits for its reader. */
 const pollEveryMs = 50
 
+interface PeerPorts {
+  server: BunServer
+  request: AcceptedRequest
+  state: BunServerState
+  listener: { readonly isOld: boolean }
+}
+
 /** Reads the address only when it is needed: that costs a tenth of a small request. */
-class BunPeer implements Peer {
-  readonly #server: BunServer
-  readonly #request: AcceptedRequest
-  readonly #state: BunServerState
-  readonly #listener: { readonly isOld: boolean }
+class BunPeer extends RoomPart<PeerPorts> implements Peer {
   #lifted = false
   #isAnswered = false
 
-  constructor(
-    server: BunServer,
-    request: Request,
-    state: BunServerState,
-    listener: { readonly isOld: boolean },
-  ) {
-    this.#server = server
-    this.#request = request
-    this.#state = state
-    this.#listener = listener
-  }
-
   get remoteAddress(): string | undefined {
-    return this.#server.requestIP(this.#request)?.address
+    return this.ports.server.requestIP(this.ports.request)?.address
   }
 
   get connection(): string | undefined {
-    const peer = this.#server.requestIP(this.#request)
+    const peer = this.ports.server.requestIP(this.ports.request)
     return peer ? `${peer.address} ${peer.port}` : undefined
   }
 
   accept(): void {
     // It would be pending for ever.
     if (this.#isAnswered) return
-    this.#server.timeout(this.#request, this.#state.answerSeconds)
-    this.#state.pending.add(this)
-    if (this.#state.watched) this.#request[peerOf] = this
+    this.ports.server.timeout(this.ports.request, this.ports.state.answerSeconds)
+    this.ports.state.pending.add(this)
+    if (this.ports.state.watched) this.ports.request[peerOf] = this
   }
 
   /** See `waitUntilWritten`. */
   waitUntilWritten(): Promise<boolean> {
-    const { watched } = this.#state
+    const { watched } = this.ports.state
     const written = this.#pollWritten().finally(() => watched?.delete(written))
     watched?.add(written)
     return written
@@ -183,7 +176,7 @@ class BunPeer implements Peer {
     }
     await new Promise(resolve => setTimeout(resolve, hangUpMs))
     await new Promise(resolve => setImmediate(resolve))
-    return !this.#request.signal.aborted
+    return !this.ports.request.signal.aborted
   }
 
   /**
@@ -192,14 +185,14 @@ class BunPeer implements Peer {
    */
   liftLimit(): void {
     this.#lifted = true
-    this.#server.timeout(this.#request, 0)
+    this.ports.server.timeout(this.ports.request, 0)
   }
 
   /** From now on Bun's limit applies between two bytes, and until the next request on the connection. */
   readonly finish = (answer: Response): Response => {
     this.#isAnswered = true
-    this.#state.pending.delete(this)
-    if (this.#lifted) this.#server.timeout(this.#request, this.#state.answerSeconds)
-    return this.#listener.isOld || this.#state.isDraining ? withLastHeader(answer) : answer
+    this.ports.state.pending.delete(this)
+    if (this.#lifted) this.ports.server.timeout(this.ports.request, this.ports.state.answerSeconds)
+    return this.ports.listener.isOld || this.ports.state.isDraining ? withLastHeader(answer) : answer
   }
 }

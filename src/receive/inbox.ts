@@ -68,7 +68,7 @@ export class Inbox extends RunningPart<InboxPorts> {
   constructor(ports: InboxPorts, runtime: Runtime) {
     super(ports, runtime)
 
-    this.#waits = new Waiters(ports.store.log, ports.store.backlog)
+    this.#waits = new Waiters(ports.store)
     runtime.closing.addEventListener('abort', () => this.#waits.end())
   }
 

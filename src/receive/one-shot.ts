@@ -6,8 +6,8 @@
 import type { Call } from '../model/call.ts'
 import type { Message, Received, RecvRequest } from '../model/message.ts'
 import { AwakeTime } from '../platform/clock.ts'
-import { RunningPart } from '../platform/runtime.ts'
-import { type LinkedSignal, linkSignals } from '../platform/signals.ts'
+import { RoomPart, RunningPart } from '../platform/runtime.ts'
+import { linkSignals } from '../platform/signals.ts'
 import type { Lease, Leases } from '../storage/leases.ts'
 import type { Inbox } from './inbox.ts'
 import type { SessionFollower } from './ingest.ts'
@@ -206,7 +206,7 @@ export class OneShot extends RunningPart<OneShotPorts> {
     const { leases, poller } = this.ports
     if (this.#isHalted) return
     const lease = await leases.join({ alone: true })
-    if (lease) this.#cycle = new PollCycle(lease, poller)
+    if (lease) this.#cycle = new PollCycle({ lease, poller })
   }
 
   async #leave(cycle: PollCycle): Promise<void> {
@@ -221,20 +221,12 @@ export class OneShot extends RunningPart<OneShotPorts> {
 }
 
 /** One lease, and the polling for the calls that wait during it. */
-class PollCycle {
+class PollCycle extends RoomPart<{ lease: Lease; poller: Poller }> {
   users = 0
-  readonly #lease: Lease
-  readonly #poller: Poller
   readonly #stop = new AbortController()
-  readonly #linked: LinkedSignal
+  readonly #linked = linkSignals(this.#stop.signal, this.ports.lease.lost)
   #polling: Promise<void> | undefined
   #ended: Promise<void> | undefined
-
-  constructor(lease: Lease, poller: Poller) {
-    this.#lease = lease
-    this.#poller = poller
-    this.#linked = linkSignals(this.#stop.signal, lease.lost)
-  }
 
   /** Aborts when polling ends: no call waits any more, permanent polling starts, or the lease was lost. */
   get over(): AbortSignal {
@@ -242,7 +234,8 @@ class PollCycle {
   }
 
   start(): void {
-    if (!this.over.aborted) this.#polling ??= this.#poller.run(this.#lease, this.over, { oneCycle: true })
+    if (!this.over.aborted)
+      this.#polling ??= this.ports.poller.run(this.ports.lease, this.over, { oneCycle: true })
   }
 
   /** Resolves when the received messages are committed and the lease is released. */
@@ -251,7 +244,7 @@ class PollCycle {
     this.#ended ??= (async () => {
       await this.#polling
       this.#linked[Symbol.dispose]()
-      await this.#lease.release()
+      await this.ports.lease.release()
     })()
     return this.#ended
   }

@@ -4,7 +4,7 @@
  */
 import type { Updates, Upstream } from '../ilink/api.ts'
 import type { BotInfo } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { ProxyLimits } from './gateway-limits.ts'
 import type { PolledLogin } from './ingest.ts'
@@ -19,29 +19,19 @@ const leaveAfterMs = 1000
 /** Reason to end a wait: a caller wants to know what getupdates answers now. */
 export const checkRequested = new DOMException('asked', 'AbortError')
 
-export class PollWaits {
+interface WaitPorts {
+  login: PolledLogin
+  upstream: Pick<Upstream, 'api' | 'account'>
+  limits: ProxyLimits
+}
+
+export class PollWaits extends RunningPart<WaitPorts> {
   /** Ends the loop after the request under way. */
   readonly leaving = new AbortController()
   /** Ends that request. */
   readonly stop = new AbortController()
-  readonly #login: PolledLogin
-  readonly #upstream: Pick<Upstream, 'api' | 'account'>
-  readonly #runtime: Pick<Runtime, 'clock' | 'log'>
-  readonly #limits: ProxyLimits
   /** Ends the wait under way. */
   #interrupt = new AbortController()
-
-  constructor(
-    login: PolledLogin,
-    upstream: Pick<Upstream, 'api' | 'account'>,
-    runtime: Pick<Runtime, 'clock' | 'log'>,
-    limits: ProxyLimits,
-  ) {
-    this.#login = login
-    this.#upstream = upstream
-    this.#runtime = runtime
-    this.#limits = limits
-  }
 
   /** Ends the wait under way: a poll then fails with `checkRequested`. */
   interrupt(): void {
@@ -50,11 +40,11 @@ export class PollWaits {
   }
 
   async pause(ms: number): Promise<void> {
-    const { clock } = this.#runtime
+    const { clock } = this.runtime
     using either = linkSignals(this.leaving.signal, this.#interrupt.signal)
-    this.#login.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
+    this.ports.login.wait = { what: 'pause', dueAt: clock.monotonic() + ms + pauseGraceMs }
     await clock.sleep(ms, either.signal)
-    this.#login.wait = undefined
+    this.ports.login.wait = undefined
   }
 
   /**
@@ -67,25 +57,25 @@ export class PollWaits {
     { bot, cursor, holdMs }: { bot: BotInfo; cursor: string; holdMs: number },
     late: (updates: Updates) => void,
   ): Promise<Updates> {
-    const { clock, log } = this.#runtime
-    const account = this.#upstream.account(bot)
-    const expectedMs = this.#limits.expectedMs(account.base_url, holdMs)
+    const { clock, log } = this.runtime
+    const account = this.ports.upstream.account(bot)
+    const expectedMs = this.ports.limits.expectedMs(account.base_url, holdMs)
     using either = linkSignals(this.stop.signal, this.#interrupt.signal)
     const { signal } = either
     const askedAt = clock.monotonic()
-    this.#login.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
+    this.ports.login.wait = { what: 'answer', dueAt: askedAt + expectedMs + answerGraceMs }
     try {
-      const polled = this.#upstream.api.getUpdates(account, cursor, expectedMs, signal)
+      const polled = this.ports.upstream.api.getUpdates(account, cursor, expectedMs, signal)
       const updates = await abandonAfterAbort(polled, signal, clock, leaveAfterMs, late)
-      if (updates.form === undefined) this.#limits.forget(account.base_url)
+      if (updates.form === undefined) this.ports.limits.forget(account.base_url)
       return updates
     } catch (error) {
       const tookMs = clock.monotonic() - askedAt
-      if (signal.aborted || !this.#limits.noteFailure(account.base_url, tookMs, error)) throw error
+      if (signal.aborted || !this.ports.limits.noteFailure(account.base_url, tookMs, error)) throw error
       log.debug('a long poll was cut', { tookMs: Math.round(tookMs), error })
       return { messages: [] }
     } finally {
-      this.#login.wait = undefined
+      this.ports.login.wait = undefined
     }
   }
 }

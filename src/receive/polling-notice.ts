@@ -3,9 +3,11 @@
  * answers may get lost. A late notifystop marks a bot offline that was started again since (protocol notes
  * 5.6).
  */
+
 import type { Account, Api } from '../ilink/api.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { retryAfterMs } from './session-health.ts'
 import { abandonAfterAbort } from './watchdog.ts'
 
@@ -14,21 +16,20 @@ const notifyStopMs = 1500
 /** An aborted request that does not end within this time is no longer waited for. */
 const leaveAfterMs = 1000
 
-export class PollingNotice {
-  readonly #ports: { api: Api; clock: Clock; log: Log }
-  readonly #login: Account
-  readonly #stop: AbortSignal
+interface NoticePorts {
+  api: Api
+  clock: Clock
+  log: Log
+  login: Account
+  /** Ends every attempt. */
+  stop: AbortSignal
+}
+
+export class PollingNotice extends RoomPart<NoticePorts> {
   /** Whether a notifystart was sent, answered or not. */
   #isTried = false
   #isAnswered = false
   #notifying: Promise<void> | undefined
-
-  /** @param stop ends every attempt */
-  constructor(ports: { api: Api; clock: Clock; log: Log }, login: Account, stop: AbortSignal) {
-    this.#ports = ports
-    this.#login = login
-    this.#stop = stop
-  }
 
   /** Whether upstream has answered the notifystart. */
   get isAnswered(): boolean {
@@ -37,10 +38,10 @@ export class PollingNotice {
 
   /** Sends one notifystart. @returns whether upstream answered it; never throws */
   async notifyStart(): Promise<boolean> {
-    const { api, log } = this.#ports
+    const { api, log } = this.ports
     this.#isTried = true
     try {
-      await api.notifyStart(this.#login, this.#stop)
+      await api.notifyStart(this.ports.login, this.ports.stop)
       this.#isAnswered = true
       return true
     } catch (error) {
@@ -53,9 +54,9 @@ export class PollingNotice {
   /** Sends notifystart in parallel with the polls, with increasing waits, until `isEnough` returns true. */
   keepNotifying(isEnough: (isHeard: boolean) => boolean): void {
     const keep = async () => {
-      for (let tries = 0; !this.#stop.aborted; tries++) {
+      for (let tries = 0; !this.ports.stop.aborted; tries++) {
         if (isEnough(await this.notifyStart())) return
-        await this.#ports.clock.sleep(retryAfterMs(tries), this.#stop)
+        await this.ports.clock.sleep(retryAfterMs(tries), this.ports.stop)
       }
     }
     this.#notifying ??= keep().finally(() => {
@@ -65,14 +66,17 @@ export class PollingNotice {
 
   /** Sends notifystop, and waits for the answer up to a limit. */
   async notifyStop(): Promise<void> {
-    const { api, clock, log } = this.#ports
+    const { api, clock, log } = this.ports
     if (!this.#isTried) return
     const late = new AbortController()
     const over = new AbortController()
     void clock.sleep(notifyStopMs, over.signal).then(() => late.abort())
-    await abandonAfterAbort(api.notifyStop(this.#login, late.signal), late.signal, clock, leaveAfterMs).catch(
-      error => log.debug('notifystop failed', { error }),
-    )
+    await abandonAfterAbort(
+      api.notifyStop(this.ports.login, late.signal),
+      late.signal,
+      clock,
+      leaveAfterMs,
+    ).catch(error => log.debug('notifystop failed', { error }))
     over.abort()
   }
 }

@@ -4,7 +4,7 @@
  */
 import { SvcError } from '../model/error.ts'
 import type { Marks } from '../model/session.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { PolledSessions } from '../storage/state.ts'
 import { currentSession, type PolledLogin } from './ingest.ts'
 import {
@@ -22,11 +22,14 @@ const worksAgain: Marks = {
   poll_error_quote: undefined,
 }
 
-export class SessionMarks {
-  readonly #sessions: PolledSessions
-  readonly #runtime: Runtime
-  readonly #login: PolledLogin
-  readonly #onLapsed: () => void
+interface MarkPorts {
+  sessions: PolledSessions
+  login: PolledLogin
+  /** Called when a lapse begins. */
+  onLapsed(): void
+}
+
+export class SessionMarks extends RunningPart<MarkPorts> {
   #health: SessionHealth = sessionHealthOf({})
   /** True while a `TokenCheck` waits for the result of the next poll. */
   #isCheckWaiting = false
@@ -34,14 +37,6 @@ export class SessionMarks {
   #checkedFor?: number
   /** The poll error in the file; without a code if a version before 0.2 wrote it. */
   #failure: Pick<Marks, 'poll_error' | 'poll_error_code'> | undefined
-
-  /** @param onLapsed called when a lapse begins */
-  constructor(sessions: PolledSessions, runtime: Runtime, login: PolledLogin, onLapsed: () => void) {
-    this.#sessions = sessions
-    this.#runtime = runtime
-    this.#login = login
-    this.#onLapsed = onLapsed
-  }
 
   get status(): SessionHealth['sessionStatus'] {
     return this.#health.sessionStatus
@@ -73,7 +68,7 @@ export class SessionMarks {
 
   /** Updates the health from a poll result, and answers a check. @returns the marks to write, if any */
   judge(heard: PollOutcome): Marks | undefined {
-    const { clock, log } = this.#runtime
+    const { clock, log } = this.runtime
     const before = this.#health
     this.#health = nextHealth(before, heard)
     const { bareAnswers, sessionStatus, hasBeenWhole } = this.#health
@@ -87,7 +82,7 @@ export class SessionMarks {
         log.warn('session expired: WeChat refuses its token; it is tried again, a new login heals it')
       else {
         log.warn('session lapsed: WeChat answers with neither messages nor a cursor; polling and sends go on')
-        this.#onLapsed()
+        this.ports.onLapsed()
       }
     }
     const at = clock.now()
@@ -108,7 +103,7 @@ export class SessionMarks {
     if (problem === known?.poll_error && code === known.poll_error_code) return
     const failure = { poll_error: problem, poll_error_code: code, poll_error_quote: options.quote }
     // A failure that is already recorded keeps its start time.
-    const since = known ? {} : { failing_since: Math.round(this.#runtime.clock.now() - forMs) }
+    const since = known ? {} : { failing_since: Math.round(this.runtime.clock.now() - forMs) }
     if (await this.write({ ...since, ...failure })) this.#failure = failure
   }
 
@@ -122,11 +117,11 @@ export class SessionMarks {
   async write(marks: Marks | undefined): Promise<boolean> {
     if (!marks) return true
     try {
-      await currentSession(this.#sessions, this.#login)
-      await this.#sessions.mark(this.#login.name, this.#login.token, marks)
+      await currentSession(this.ports.sessions, this.ports.login)
+      await this.ports.sessions.mark(this.ports.login.name, this.ports.login.token, marks)
       return true
     } catch (error) {
-      this.#runtime.log.error('state of session not written', { error })
+      this.runtime.log.error('state of session not written', { error })
       return false
     }
   }

@@ -101,8 +101,10 @@ export class SessionPoller {
     this.#runtime = { ...runtime, log: runtime.log.child('', { session: name }) }
     this.#run = run
     this.login = { name, token: bot.token }
-    this.#waits = new PollWaits(this.login, ports.upstream, this.#runtime, run.limits)
-    this.#marks = new SessionMarks(ports.sessions, this.#runtime, this.login, () => this.#startNotifying())
+    const { login } = this
+    const { sessions, upstream } = ports
+    this.#waits = new PollWaits({ login, upstream, limits: run.limits }, this.#runtime)
+    this.#marks = new SessionMarks({ sessions, login, onLapsed: () => this.#startNotifying() }, this.#runtime)
     this.#marks.read(bot)
   }
 
@@ -151,7 +153,8 @@ export class SessionPoller {
     this.#marks.read(bot)
     // Every message needs it. If the first message loaded it, that message would reach the disk 5 ms later.
     nodeCrypto()
-    this.#notice = new PollingNotice({ api: upstream.api, ...this.#runtime }, upstream.account(bot), signal)
+    const login = upstream.account(bot)
+    this.#notice = new PollingNotice({ api: upstream.api, ...this.#runtime, login, stop: signal })
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
       const polled = await this.#poll(loop, this.#notice)

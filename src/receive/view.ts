@@ -7,6 +7,7 @@ import type { Message } from '../model/message.ts'
 import { systemClock } from '../platform/clock.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import { erasedMeanwhileError, freshMs } from '../storage/people.ts'
 import type { MessageLog } from '../storage/store.ts'
@@ -33,23 +34,16 @@ interface Sketch {
 }
 
 /** Turns rows into messages. Logs an unreadable row once, however often it is read. */
-export class Views {
-  readonly #store: Pick<MessageLog, 'getByIds' | 'getByMessageIds'>
-  readonly #log: Log
+export class Views extends RoomPart<{ store: Pick<MessageLog, 'getByIds' | 'getByMessageIds'>; log: Log }> {
   /** Row ids of unreadable messages that were logged. */
   readonly #unreadable = new Set<number>()
-
-  constructor(store: Pick<MessageLog, 'getByIds' | 'getByMessageIds'>, log: Log) {
-    this.#store = store
-    this.#log = log
-  }
 
   /** Call it before rows are read. Returns a function that leaves out what is gone since, if that was long ago. */
   startStaleCheck(): <T extends { id: number }>(found: T[]) => Promise<T[]> {
     const startedAt = systemClock.monotonic()
     return async found => {
       if (systemClock.monotonic() - startedAt <= freshMs) return found
-      const kept = new Set((await this.#store.getByIds(found.map(({ id }) => id))).map(({ id }) => id))
+      const kept = new Set((await this.ports.store.getByIds(found.map(({ id }) => id))).map(({ id }) => id))
       return found.filter(({ id }) => kept.has(id))
     }
   }
@@ -85,7 +79,7 @@ export class Views {
   async readQuoted(sketches: readonly Sketch[], characters: number) {
     const ids = [...new Set(sketches.flatMap(({ quotedId }) => quotedId ?? []))]
     if (ids.length === 0) return { rows: new Map<string, StoredMessage>(), rest: ids }
-    const { rows, rest } = await this.#store.getByMessageIds(ids, characters)
+    const { rows, rest } = await this.ports.store.getByMessageIds(ids, characters)
     return { rows: new Map(rows.map(row => [row.message_id, row])), rest }
   }
 
@@ -119,7 +113,7 @@ export class Views {
     } catch (error) {
       if (isSvcError(error)) throw error
       if (!this.#unreadable.has(id))
-        this.#log.error('a stored message cannot be read', { session, id, message_id, error })
+        this.ports.log.error('a stored message cannot be read', { session, id, message_id, error })
       this.#unreadable.add(id)
       const to_user = direction === 'received' ? bot_id : ''
       return { ...known, from_user, to_user, msg_type: 'UNKNOWN', text: '', items: [] }

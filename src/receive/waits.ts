@@ -3,10 +3,12 @@
  * that a change concerns are woken. With thousands of waiting calls, a read per call at every commit would
  * delay all.
  */
+
 import { hasMessage, type Scope } from '../model/access.ts'
 import { sessionKeyOf } from '../model/session.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { StoredMessage } from '../storage/messages.ts'
-import type { Backlog, MessageLog } from '../storage/store.ts'
+import type { Store } from '../storage/store.ts'
 
 /** What a call waits for. */
 export interface WaitTarget {
@@ -31,9 +33,7 @@ const checkEveryMs = 30_000
 /** If more rows than this come at once, all calls are woken. */
 const readRows = 200
 
-export class Waiters {
-  readonly #log: MessageLog
-  readonly #backlog: Backlog
+export class Waiters extends RoomPart<Pick<Store, 'log' | 'backlog'>> {
   /**
    * By the key of the session that is read, undefined for all sessions. Thousands may wait, and a message
    * concerns few of them.
@@ -44,11 +44,6 @@ export class Waiters {
   #watching = false
   /** Ends the watching when no call waits any more. */
   #over = new AbortController()
-
-  constructor(log: MessageLog, backlog: Backlog) {
-    this.#log = log
-    this.#backlog = backlog
-  }
 
   /**
    * Resolves when there may be something to read, after `ms`, or when the signal aborts. A woken caller
@@ -76,7 +71,7 @@ export class Waiters {
       if (bot !== undefined) add(this.#ofAccount, bot, wait)
       if (!this.#watching) void this.#watch(seen)
       // Checked after registering: a message that was stored and reported before that is noticed here.
-      this.#log.getHead().then(head => head > seen && end(), end)
+      this.ports.log.getHead().then(head => head > seen && end(), end)
     })
   }
 
@@ -100,8 +95,8 @@ export class Waiters {
     try {
       while (this.#waiting.size > 0) {
         this.#over = new AbortController()
-        await this.#log.wait(seen, checkEveryMs, this.#over.signal)
-        const last = await this.#log.getHead()
+        await this.ports.log.wait(seen, checkEveryMs, this.#over.signal)
+        const last = await this.ports.log.getHead()
         await this.#notify(seen, last)
         seen = last
       }
@@ -115,7 +110,7 @@ export class Waiters {
 
   async #notify(seen: number, last: number): Promise<void> {
     if (last > seen) await this.#notifyOfRows(seen)
-    const consumers = await this.#backlog.findConsumersToRedeliver()
+    const consumers = await this.ports.backlog.findConsumersToRedeliver()
     const isTold = ({ consumer }: Waiter) => consumer !== undefined && consumers.has(consumer)
     if (consumers.size > 0) for (const waits of this.#waiting.values()) notifyWaiters(waits, isTold)
   }
@@ -125,10 +120,10 @@ export class Waiters {
     const forAll = this.#waiting.size === 1 ? this.#waiting.get(undefined) : undefined
     // If every call waits for everything, it is enough to know whether there is a new row.
     if (forAll && !forAll.values().some(({ scope }) => scope)) {
-      if ((await this.#backlog.countWaiting(seen, { limit: 1 })) > 0) notifyWaiters(forAll)
+      if ((await this.ports.backlog.countWaiting(seen, { limit: 1 })) > 0) notifyWaiters(forAll)
       return
     }
-    const rows = await this.#log.listAfter(seen, { limit: readRows, direction: 'received' })
+    const rows = await this.ports.log.listAfter(seen, { limit: readRows, direction: 'received' })
     if (rows.length === readRows) {
       for (const waits of this.#waiting.values()) notifyWaiters(waits)
       return

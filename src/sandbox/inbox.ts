@@ -2,7 +2,9 @@
  * Messages from users to bots: the queue that getupdates reads, and what an old cursor returns (protocol
  * notes 2.4).
  */
+
 import { SvcError } from '../model/error.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Core } from './core.ts'
 import type { Bot, SandboxUser, UsersAndBots } from './people.ts'
 import { type Fields, fieldsOf, messageIdOf, newContextToken, parseWire, textOf, toWire } from './wire.ts'
@@ -16,16 +18,9 @@ export interface QueuedMessage {
 }
 
 /** Messages that users sent and bots fetch. */
-export class SandboxInbox {
-  readonly #core: Core
-  readonly #people: UsersAndBots
+export class SandboxInbox extends RoomPart<{ core: Core; people: UsersAndBots }> {
   /** Newest poll of each bot; with `kick_older` it ends the previous poll. */
   readonly #newestPolls = new Map<string, AbortController>()
-
-  constructor(core: Core, people: UsersAndBots) {
-    this.#core = core
-    this.#people = people
-  }
 
   /** Sends these items from the user. Opens the bot's window and resets its quota. */
   addMessage(
@@ -35,8 +30,8 @@ export class SandboxInbox {
     extra: Fields = {},
   ): QueuedMessage {
     const { bot, user } = this.#findPair(from, to)
-    const entry = this.#core.db.transaction(() =>
-      this.#insert(bot.id, user.id, items, this.#people.recordMessage(bot.id, user.id), extra),
+    const entry = this.ports.core.db.transaction(() =>
+      this.#insert(bot.id, user.id, items, this.ports.people.recordMessage(bot.id, user.id), extra),
     )
     this.#notifyArrival(bot.id)
     this.#duplicateLater(entry)
@@ -45,8 +40,8 @@ export class SandboxInbox {
 
   /** Returns the sender and the receiving bot. Default: the phone's first user and that user's bot. */
   #findPair(from: string | undefined, to: string | undefined): { bot: Bot; user: SandboxUser } {
-    const user = this.#people.getUser(from, 'from')
-    const bot = to ? this.#people.findBot(to) : this.#people.findBotFor(user.id)
+    const user = this.ports.people.getUser(from, 'from')
+    const bot = to ? this.ports.people.findBot(to) : this.ports.people.findBotFor(user.id)
     if (bot) return { bot, user }
     throw new SvcError('not_found', to ? 'to: no such bot' : 'this user has no bot to write to', {
       hint: 'Log a session in and scan its QR code first (POST /phone/scan), or name a bot in "to".',
@@ -59,8 +54,8 @@ export class SandboxInbox {
    */
   addMany(from: string | undefined, to: string | undefined, count: number, text: string) {
     const { bot, user } = this.#findPair(from, to)
-    this.#core.db.transaction(() => {
-      const token = this.#people.recordMessage(bot.id, user.id)
+    this.ports.core.db.transaction(() => {
+      const token = this.ports.people.recordMessage(bot.id, user.id)
       for (let n = 1; n <= count; n++) {
         const item = { type: 1, text_item: { text: text.replaceAll('{n}', String(n)) } }
         this.#insert(bot.id, user.id, [item], token, {})
@@ -75,15 +70,15 @@ export class SandboxInbox {
     const message = fieldsOf(parseWire(wire))
     const { bot } = this.#findPair(undefined, to ?? (textOf(message.to_user_id) || undefined))
     const userId = textOf(message.from_user_id)
-    const entry = this.#core.db.transaction(() => {
+    const entry = this.ports.core.db.transaction(() => {
       if (userId && userId !== bot.id && message.message_type !== 2) {
-        this.#people.ensureUser(userId)
-        this.#people.recordMessage(bot.id, userId, textOf(message.context_token) || undefined)
+        this.ports.people.ensureUser(userId)
+        this.ports.people.recordMessage(bot.id, userId, textOf(message.context_token) || undefined)
       }
       const id = message.message_id
       const text = typeof id === 'string' || typeof id === 'number' ? String(id) : ''
-      const entry = { seq: this.#core.takeSeq(), message_id: text, bot_id: bot.id, user_id: userId }
-      this.#store(entry, this.#core.now(), wire)
+      const entry = { seq: this.ports.core.takeSeq(), message_id: text, bot_id: bot.id, user_id: userId }
+      this.#store(entry, this.ports.core.now(), wire)
       return entry
     })
     this.#notifyArrival(bot.id)
@@ -97,9 +92,9 @@ export class SandboxInbox {
     contextToken: string,
     extra: Fields,
   ): QueuedMessage {
-    const at = this.#core.now()
-    const created = createTimeOf(at, this.#core.switches.create_time)
-    const seq = this.#core.takeSeq()
+    const at = this.ports.core.now()
+    const created = createTimeOf(at, this.ports.core.switches.create_time)
+    const seq = this.ports.core.takeSeq()
     const id = textOf(extra.message_id) || messageIdOf(at, seq)
     const wire = toWire({
       seq,
@@ -129,19 +124,19 @@ export class SandboxInbox {
   }
 
   #store(entry: QueuedMessage, at: number, wire: string): void {
-    this.#core.db.run`INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, wire)
+    this.ports.core.db.run`INSERT INTO message (seq, message_id, bot_id, user_id, direction, at, wire)
       VALUES (${entry.seq}, ${entry.message_id}, ${entry.bot_id}, ${entry.user_id}, 'in', ${at}, ${wire})`
   }
 
   #notifyArrival(botId: string): void {
-    this.#core.waiters.notifyNewest(`bot ${botId}`)
-    this.#core.notifyChange()
+    this.ports.core.waiters.notifyNewest(`bot ${botId}`)
+    this.ports.core.notifyChange()
   }
 
   #duplicateLater(entry: QueuedMessage): void {
-    const { duplicate, duplicate_after_ms } = this.#core.switches
+    const { duplicate, duplicate_after_ms } = this.ports.core.switches
     if (duplicate === 'off') return
-    const { clock, closing } = this.#core
+    const { clock, closing } = this.ports.core
     void clock.sleep(duplicate_after_ms, closing).then(() => {
       if (!closing.aborted) this.repeat(entry.seq, duplicate)
     })
@@ -152,15 +147,15 @@ export class SandboxInbox {
    * as well.
    */
   repeat(seq: number, how: 'same_id' | 'new_id' | 'new_token'): QueuedMessage {
-    const row = this.#core.db.get`SELECT * FROM message WHERE seq = ${seq} AND direction = 'in'`
+    const row = this.ports.core.db.get`SELECT * FROM message WHERE seq = ${seq} AND direction = 'in'`
     if (!row) throw new SvcError('message_not_found', 'no such message from the user')
     const botId = String(row.bot_id)
     const userId = String(row.user_id)
     const message = fieldsOf(parseWire(String(row.wire)))
     if (how !== 'same_id') delete message.message_id
     if (how === 'new_token') message.context_token = newContextToken()
-    const entry = this.#core.db.transaction(() => {
-      this.#people.recordMessage(botId, userId, textOf(message.context_token) || undefined)
+    const entry = this.ports.core.db.transaction(() => {
+      this.ports.people.recordMessage(botId, userId, textOf(message.context_token) || undefined)
       const { item_list, seq: _seq, ...rest } = message
       return this.#insert(
         botId,
@@ -176,9 +171,9 @@ export class SandboxInbox {
 
   /** Returns why a living bot receives nothing, from the switch `receive`; undefined if it receives. */
   #receiveFaultOf(botId: string): 'expired' | 'lapsed' | undefined {
-    const { receive, receive_heals_after } = this.#core.switches
+    const { receive, receive_heals_after } = this.ports.core.switches
     if (receive === 'open') return undefined
-    const { answers, started } = this.#core.receiving.get(botId) ?? { answers: 0, started: false }
+    const { answers, started } = this.ports.core.receiving.get(botId) ?? { answers: 0, started: false }
     if (receive.endsWith('_until_start') && started) return undefined
     if (receive_heals_after > 0 && answers >= receive_heals_after) return undefined
     return receive.startsWith('expired') ? 'expired' : 'lapsed'
@@ -186,7 +181,7 @@ export class SandboxInbox {
 
   /** Records that the bot called notifystart, or that an answer told it that its receive side is not open. */
   recordReceiveStep(botId: string, what: 'start' | 'answer'): void {
-    const { receiving } = this.#core
+    const { receiving } = this.ports.core
     const { answers, started } = receiving.get(botId) ?? { answers: 0, started: false }
     receiving.set(botId, {
       answers: answers + Number(what === 'answer'),
@@ -205,7 +200,7 @@ export class SandboxInbox {
     cursor: string,
     signal: AbortSignal,
   ): Promise<{ wires: string[]; cursor: string } | 'expired' | 'lapsed' | 'cut' | undefined> {
-    const { clock, waiters, switches, closing } = this.#core
+    const { clock, waiters, switches, closing } = this.ports.core
     const mine = new AbortController()
     // Signals are joined only with this switch. Joining costs time, and a thousand idle polls should not
     // pay for it.
@@ -219,9 +214,9 @@ export class SandboxInbox {
       const presented = this.#acknowledge(bot.id, cursor)
       const cutMs = switches.hold_cut === 'off' ? Number.POSITIVE_INFINITY : switches.hold_cut_after_ms
       const deadline = clock.monotonic() + Math.min(switches.hold_ms, cutMs)
-      const { aheadMs } = this.#core
+      const { aheadMs } = this.ports.core
       for (let round = 0; round < 10_000; round++) {
-        const now = this.#people.findBot(bot.id)
+        const now = this.ports.people.findBot(bot.id)
         const shut = now?.live ? this.#receiveFaultOf(bot.id) : 'expired'
         if (!now?.live || shut === 'expired') {
           this.recordReceiveStep(bot.id, 'answer')
@@ -236,7 +231,7 @@ export class SandboxInbox {
         const none = mine.signal.aborted || shut === 'lapsed'
         const { wires, last } = none ? { wires: [], last: 0 } : this.#take(now, presented)
         // If the time was moved, answer now: svc reads the sandbox's clock from the answer.
-        const left = aheadMs === this.#core.aheadMs ? deadline - clock.monotonic() : 0
+        const left = aheadMs === this.ports.core.aheadMs ? deadline - clock.monotonic() : 0
         if (wires.length === 0 && left <= 0) {
           if (cutMs < switches.hold_ms) return 'cut'
           if (shut === 'lapsed') {
@@ -262,22 +257,23 @@ export class SandboxInbox {
   #acknowledge(botId: string, cursor: string): number {
     const seq = seqOf(botId, cursor)
     if (seq > 0) {
-      this.#core.db.run`UPDATE bot SET confirmed_seq = ${seq} WHERE id = ${botId} AND confirmed_seq < ${seq}`
+      this.ports.core.db
+        .run`UPDATE bot SET confirmed_seq = ${seq} WHERE id = ${botId} AND confirmed_seq < ${seq}`
     }
     return seq
   }
 
   #take(bot: Bot, presented: number): { wires: string[]; last: number } {
-    const { replay, empty_cursor, batch } = this.#core.switches
+    const { replay, empty_cursor, batch } = this.ports.core.switches
     const undelivered =
       replay === 'never' ? Math.max(bot.confirmed_seq, bot.delivered_seq) : bot.confirmed_seq
     const all = presented === 0 && empty_cursor === 'replay_all'
     const from = all ? 0 : replay === 'always' && presented > 0 ? presented : undelivered
-    const rows = this.#core.db.all`SELECT seq, wire FROM message WHERE bot_id = ${bot.id}
+    const rows = this.ports.core.db.all`SELECT seq, wire FROM message WHERE bot_id = ${bot.id}
       AND direction = 'in' AND seq > ${from} ORDER BY seq LIMIT ${batch}`
     const last = Number(rows.at(-1)?.seq ?? 0)
     if (last > bot.delivered_seq) {
-      this.#core.db.run`UPDATE bot SET delivered_seq = ${last} WHERE id = ${bot.id}`
+      this.ports.core.db.run`UPDATE bot SET delivered_seq = ${last} WHERE id = ${bot.id}`
     }
     return { wires: rows.map(row => String(row.wire)), last }
   }

@@ -1,5 +1,7 @@
 /** QR logins: a client creates them, the phone scans and confirms them (protocol notes 2.1 and 2.2). */
+
 import { SvcError } from '../model/error.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Core } from './core.ts'
 import type { Bot, UsersAndBots } from './people.ts'
 import { type Fields, newQrcode, newVerifyCode, qrcodeUrl } from './wire.ts'
@@ -44,28 +46,20 @@ const wrongCodesAllowed = 3
 const listedCount = 30
 
 /** The QR logins: methods for the client's calls and for the phone's actions. */
-export class SandboxLogins {
-  readonly #core: Core
-  readonly #people: UsersAndBots
-
-  constructor(core: Core, people: UsersAndBots) {
-    this.#core = core
-    this.#people = people
-  }
-
+export class SandboxLogins extends RoomPart<{ core: Core; people: UsersAndBots }> {
   create(localTokens: string[]): SandboxLogin {
-    const now = this.#core.now()
+    const now = this.ports.core.now()
     const qrcode = newQrcode()
-    this.#core.db.run`INSERT INTO login (qrcode, url, local_tokens, created_at, expires_at)
+    this.ports.core.db.run`INSERT INTO login (qrcode, url, local_tokens, created_at, expires_at)
       VALUES (${qrcode}, ${qrcodeUrl(qrcode)}, ${JSON.stringify(localTokens)}, ${now},
-      ${now + this.#core.switches.qr_ttl_ms})`
-    this.#core.notifyChange()
+      ${now + this.ports.core.switches.qr_ttl_ms})`
+    this.ports.core.notifyChange()
     return this.#getKnown(qrcode)
   }
 
   get(qrcode: string): SandboxLogin | undefined {
-    const login = this.#core.db.get<SandboxLogin>`SELECT * FROM login WHERE qrcode = ${qrcode}`
-    if (!login || !openStatuses.has(login.status) || this.#core.now() < login.expires_at) return login
+    const login = this.ports.core.db.get<SandboxLogin>`SELECT * FROM login WHERE qrcode = ${qrcode}`
+    if (!login || !openStatuses.has(login.status) || this.ports.core.now() < login.expires_at) return login
     this.#set(login, { status: 'expired' })
     return { ...login, status: 'expired' }
   }
@@ -78,7 +72,7 @@ export class SandboxLogins {
 
   /** Returns the recent logins, newest first. */
   list(): SandboxLogin[] {
-    const rows = this.#core.db.all`SELECT qrcode FROM login
+    const rows = this.ports.core.db.all`SELECT qrcode FROM login
       ORDER BY created_at DESC, rowid DESC LIMIT ${listedCount}`
     return rows.flatMap(row => this.get(String(row.qrcode)) ?? [])
   }
@@ -95,7 +89,7 @@ export class SandboxLogins {
     base: { host: string; origin: string },
     signal: AbortSignal,
   ): Promise<Fields | undefined> {
-    const { clock, waiters, switches, closing } = this.#core
+    const { clock, waiters, switches, closing } = this.ports.core
     const deadline = clock.monotonic() + switches.hold_ms
     let tried = false
     // Each round is one wake-up. A thousand rounds in one hold mean that a client or a test is out of
@@ -116,7 +110,7 @@ export class SandboxLogins {
       }
       const left = Math.min(
         deadline - clock.monotonic(),
-        openStatuses.has(login.status) ? login.expires_at - this.#core.now() : 0,
+        openStatuses.has(login.status) ? login.expires_at - this.ports.core.now() : 0,
       )
       if (login.status !== login.told || left <= 0 || closing.aborted) {
         if (login.status !== login.told) this.#set(login, { told: login.status })
@@ -128,7 +122,8 @@ export class SandboxLogins {
   }
 
   #answerOf(login: SandboxLogin, origin: string): Fields {
-    const bot = login.status === 'confirmed' && login.bot_id ? this.#people.findBot(login.bot_id) : undefined
+    const bot =
+      login.status === 'confirmed' && login.bot_id ? this.ports.people.findBot(login.bot_id) : undefined
     if (!bot) return { ret: 0, status: login.status }
     return {
       ret: 0,
@@ -157,11 +152,11 @@ export class SandboxLogins {
   /** Scans the code. With `confirm` the user also agrees, after the digits if this login asks for them. */
   scan(options: { qrcode?: string; user?: string; confirm?: boolean; verify_code?: string }): SandboxLogin {
     const login = this.#findOpen(options.qrcode, ['wait'])
-    const user = this.#people.getUser(options.user, 'user')
+    const user = this.ports.people.getUser(options.user, 'user')
     const code =
       options.verify_code ??
       login.verify_code ??
-      (this.#core.switches.verify_code === 'on' ? newVerifyCode() : undefined)
+      (this.ports.core.switches.verify_code === 'on' ? newVerifyCode() : undefined)
     this.#set(login, {
       user_id: user.id,
       verify_code: code,
@@ -192,11 +187,11 @@ export class SandboxLogins {
   confirm(qrcode?: string): SandboxLogin {
     const login = this.#findOpen(qrcode, ['scaned'])
     const userId = login.user_id!
-    const live = this.#people.liveBotOf(userId)
+    const live = this.ports.people.liveBotOf(userId)
     const tokens: string[] = JSON.parse(login.local_tokens)
     const held = tokens.includes(live?.token ?? '')
-    this.#core.db.transaction(() => {
-      const bot: Bot = held && live ? live : this.#people.bind(userId)
+    this.ports.core.db.transaction(() => {
+      const bot: Bot = held && live ? live : this.ports.people.bind(userId)
       this.#set(login, { status: held ? 'binded_redirect' : 'confirmed', bot_id: bot.id })
     })
     return this.#getKnown(login.qrcode)
@@ -210,13 +205,13 @@ export class SandboxLogins {
 
   #set(login: SandboxLogin, fields: Partial<SandboxLogin>): void {
     const names = Object.keys(fields)
-    this.#core.db.run(
+    this.ports.core.db.run(
       `UPDATE login SET ${names.map(name => `${name} = ?`).join(', ')} WHERE qrcode = ?`,
       ...Object.values(fields),
       login.qrcode,
     )
-    if (fields.told === undefined) this.#core.waiters.notify(`login ${login.qrcode}`)
-    this.#core.notifyChange()
+    if (fields.told === undefined) this.ports.core.waiters.notify(`login ${login.qrcode}`)
+    this.ports.core.notifyChange()
   }
 
   /** Finds the login by its key or by the link in its QR code. Default: the newest in one of these states. */

@@ -2,6 +2,7 @@
  * Media files of the CDN: the ciphertext of each piece in a file below `<dir>/media`, never whole in
  * memory. The AES code here is the sandbox's own: shared code would not show the mistakes of svc's client.
  */
+
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import { createReadStream, writeSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'
@@ -10,6 +11,7 @@ import { pipeline, Readable } from 'node:stream'
 import type { MediaKind } from '../model/message.ts'
 import { ensurePrivateDir, removeQuietly, sweep } from '../platform/files.ts'
 import { ownPath } from '../platform/own-names.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Core } from './core.ts'
 import { type Fields, fieldsOf, newMediaId, newMediaParam, textOf } from './wire.ts'
 
@@ -39,24 +41,18 @@ type Bytes = AsyncIterable<Uint8Array> | Iterable<Uint8Array>
 const readBytes = 256 * 1024
 
 /** Media files of users and bots. */
-export class SandboxMedia {
-  readonly #core: Core
-
-  constructor(core: Core) {
-    this.#core = core
-  }
-
+export class SandboxMedia extends RoomPart<{ core: Core }> {
   /** Removes the incomplete files of killed processes. */
   async sweep(): Promise<void> {
-    await sweep(join(this.#core.dir, 'media'), /\.part$/, Number.POSITIVE_INFINITY)
+    await sweep(join(this.ports.core.dir, 'media'), /\.part$/, Number.POSITIVE_INFINITY)
   }
 
   /** Removes the pieces from before a time (Unix ms), with their files. */
   async removeOld(before: number): Promise<void> {
-    const old = this.#core.db.all<PieceRow>`SELECT * FROM media WHERE created_at < ${before}`
+    const old = this.ports.core.db.all<PieceRow>`SELECT * FROM media WHERE created_at < ${before}`
     for (const { id } of old) {
       await removeQuietly(this.pathOf({ id: String(id) }))
-      this.#core.db.run`DELETE FROM media WHERE id = ${id}`
+      this.ports.core.db.run`DELETE FROM media WHERE id = ${id}`
     }
   }
 
@@ -69,20 +65,21 @@ export class SandboxMedia {
 
   findByUpload(param: string, filekey: string): MediaPiece | undefined {
     return toPiece(
-      this.#core.db.get<PieceRow>`SELECT * FROM media WHERE upload_param = ${param} AND filekey = ${filekey}`,
+      this.ports.core.db
+        .get<PieceRow>`SELECT * FROM media WHERE upload_param = ${param} AND filekey = ${filekey}`,
     )
   }
 
   findByParam(param: string): MediaPiece | undefined {
-    return toPiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE param = ${param} AND ready = 1`)
+    return toPiece(this.ports.core.db.get<PieceRow>`SELECT * FROM media WHERE param = ${param} AND ready = 1`)
   }
 
   findById(id: string): MediaPiece | undefined {
-    return toPiece(this.#core.db.get<PieceRow>`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
+    return toPiece(this.ports.core.db.get<PieceRow>`SELECT * FROM media WHERE id = ${id} AND ready = 1`)
   }
 
   pathOf({ id }: Pick<MediaPiece, 'id'>): string {
-    return ownPath(join(this.#core.dir, 'media'), 'piece', id)
+    return ownPath(join(this.ports.core.dir, 'media'), 'piece', id)
   }
 
   /**
@@ -92,7 +89,7 @@ export class SandboxMedia {
    * @throws UploadRefusedError with the reason
    */
   async receive(piece: MediaPiece, body: Bytes): Promise<void> {
-    const deep = this.#core.switches.upload_check === 'full'
+    const deep = this.ports.core.switches.upload_check === 'full'
     const decipher = createDecipheriv('aes-128-ecb', Buffer.from(piece.key_hex, 'hex'), null)
     const md5 = createHash('md5')
     let sizeBytes = 0
@@ -119,12 +116,12 @@ export class SandboxMedia {
       if (rawBytes !== piece.raw_size) throw new UploadRefusedError('decrypted size differs from rawsize')
       if (md5.digest('hex') !== piece.md5.toLowerCase()) throw new UploadRefusedError('rawfilemd5 mismatch')
     })
-    this.#core.db.run`UPDATE media SET ready = 1 WHERE id = ${piece.id}`
+    this.ports.core.db.run`UPDATE media SET ready = 1 WHERE id = ${piece.id}`
   }
 
   /** Encrypts and stores a file that the user sends from the phone. */
   async add(kind: MediaKind, name: string | undefined, body: Bytes): Promise<MediaPiece> {
-    const plain = kind === 'image' && this.#core.switches.image_key === 'none'
+    const plain = kind === 'image' && this.ports.core.switches.image_key === 'none'
     const key = randomBytes(16)
     const cipher = createCipheriv('aes-128-ecb', key, null)
     const md5 = createHash('md5')
@@ -153,7 +150,7 @@ export class SandboxMedia {
       if (!plain) await keep(cipher.final())
     })
     const digest = md5.digest('hex')
-    this.#core.db.run`UPDATE media SET raw_size = ${rawBytes}, cipher_size = ${storedBytes},
+    this.ports.core.db.run`UPDATE media SET raw_size = ${rawBytes}, cipher_size = ${storedBytes},
       md5 = ${digest}, ready = 1 WHERE id = ${piece.id}`
     return { ...piece, raw_size: rawBytes, cipher_size: storedBytes, md5: digest, ready: true }
   }
@@ -189,11 +186,11 @@ export class SandboxMedia {
 
   #insert(fields: Omit<MediaPiece, 'id' | 'param'>): MediaPiece {
     const piece: MediaPiece = { id: newMediaId(), param: newMediaParam(), ...fields }
-    this.#core.db.run`INSERT INTO media (id, upload_param, filekey, param, kind, key_hex, raw_size,
+    this.ports.core.db.run`INSERT INTO media (id, upload_param, filekey, param, kind, key_hex, raw_size,
       cipher_size, md5, name, plain, ready, created_at)
       VALUES (${piece.id}, ${piece.upload_param}, ${piece.filekey}, ${piece.param}, ${piece.kind},
       ${piece.key_hex}, ${piece.raw_size}, ${piece.cipher_size}, ${piece.md5}, ${piece.name},
-      ${piece.plain ? 1 : 0}, ${piece.ready ? 1 : 0}, ${this.#core.now()})`
+      ${piece.plain ? 1 : 0}, ${piece.ready ? 1 : 0}, ${this.ports.core.now()})`
     return piece
   }
 
@@ -205,9 +202,9 @@ export class SandboxMedia {
     piece: MediaPiece,
     fill: (write: (bytes: Uint8Array) => Promise<void>) => Promise<void>,
   ): Promise<void> {
-    const folder = join(this.#core.dir, 'media')
+    const folder = join(this.ports.core.dir, 'media')
     await ensurePrivateDir(folder)
-    const reserve = await this.#core.space.startCheck(folder, piece.cipher_size)
+    const reserve = await this.ports.core.space.startCheck(folder, piece.cipher_size)
     let written = 0
     const partial = `${this.pathOf(piece)}.${randomBytes(4).toString('hex')}.part`
     const file = await open(partial, 'wx', 0o600)

@@ -2,7 +2,9 @@
  * Users and bots: who exists, whose bot is alive, and the state between a user and a bot (window, quota,
  * typing).
  */
+
 import { badArgument, SvcError } from '../model/error.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Core } from './core.ts'
 import { newBotId, newBotToken, newContextToken, newUserId } from './wire.ts'
 
@@ -52,19 +54,13 @@ const userNames = [
 ]
 
 /** The users and bots of the simulated WeChat, and the state between them. */
-export class UsersAndBots {
-  readonly #core: Core
-
-  constructor(core: Core) {
-    this.#core = core
-  }
-
+export class UsersAndBots extends RoomPart<{ core: Core }> {
   listUsers(): SandboxUser[] {
-    return this.#core.db.all<SandboxUser>`SELECT * FROM user ORDER BY created_at, rowid`
+    return this.ports.core.db.all<SandboxUser>`SELECT * FROM user ORDER BY created_at, rowid`
   }
 
   findUser(id: string): SandboxUser | undefined {
-    return this.#core.db.get<SandboxUser>`SELECT * FROM user WHERE id = ${id}`
+    return this.ports.core.db.get<SandboxUser>`SELECT * FROM user WHERE id = ${id}`
   }
 
   /** Returns the user, and creates it if it is new. */
@@ -78,22 +74,22 @@ export class UsersAndBots {
    * @throws SvcError `invalid_arguments` if the id exists already
    */
   addUser(options: { id?: string; name?: string } = {}): SandboxUser {
-    const { db } = this.#core
+    const { db } = this.ports.core
     const count = Number(db.get`SELECT count(*) AS n FROM user`?.n)
     const user: SandboxUser = {
       id: options.id ?? newUserId(),
       name: options.name ?? userNames[count] ?? `User ${count + 1}`,
-      created_at: this.#core.now(),
+      created_at: this.ports.core.now(),
     }
     if (this.findUser(user.id)) throw badArgument('id', 'this user exists already')
     db.run`INSERT INTO user (id, name, created_at) VALUES (${user.id}, ${user.name}, ${user.created_at})`
-    this.#core.notifyChange()
+    this.ports.core.notifyChange()
     return user
   }
 
   /** Returns the first user, who is the phone's owner by default. Creates one if there is none. */
   ensureFirstUser(): SandboxUser {
-    const found = this.#core.db.get<SandboxUser>`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
+    const found = this.ports.core.db.get<SandboxUser>`SELECT * FROM user ORDER BY created_at, rowid LIMIT 1`
     return found ?? this.addUser()
   }
 
@@ -112,21 +108,21 @@ export class UsersAndBots {
   }
 
   listBots(): Bot[] {
-    return this.#core.db.all<BotRow>`SELECT * FROM bot ORDER BY created_at, rowid`.map(toBot)
+    return this.ports.core.db.all<BotRow>`SELECT * FROM bot ORDER BY created_at, rowid`.map(toBot)
   }
 
   findBot(id: string): Bot | undefined {
-    return toOptionalBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE id = ${id}`)
+    return toOptionalBot(this.ports.core.db.get<BotRow>`SELECT * FROM bot WHERE id = ${id}`)
   }
 
   findBotByToken(token: string): Bot | undefined {
-    return toOptionalBot(this.#core.db.get<BotRow>`SELECT * FROM bot WHERE token = ${token}`)
+    return toOptionalBot(this.ports.core.db.get<BotRow>`SELECT * FROM bot WHERE token = ${token}`)
   }
 
   /** Returns the user's own bot if it is alive. */
   liveBotOf(userId: string): Bot | undefined {
     return toOptionalBot(
-      this.#core.db.get<BotRow>`SELECT * FROM bot WHERE user_id = ${userId} AND live = 1
+      this.ports.core.db.get<BotRow>`SELECT * FROM bot WHERE user_id = ${userId} AND live = 1
         ORDER BY created_at DESC, rowid DESC LIMIT 1`,
     )
   }
@@ -138,7 +134,7 @@ export class UsersAndBots {
   findBotFor(userId: string): Bot | undefined {
     const own = this.liveBotOf(userId)
     if (own) return own
-    const { db } = this.#core
+    const { db } = this.ports.core
     const last = db.get<BotRow>`SELECT bot.* FROM peer JOIN bot ON bot.id = peer.bot_id
       WHERE peer.user_id = ${userId} AND bot.live = 1 ORDER BY peer.last_inbound_at DESC LIMIT 1`
     if (last) return toBot(last)
@@ -148,40 +144,41 @@ export class UsersAndBots {
 
   /** Creates a new bot for this user. The previous one expires, and its polls are woken. */
   bind(userId: string): Bot {
-    const { db } = this.#core
+    const { db } = this.ports.core
     const id = newBotId()
     return db.transaction(() => {
       const former = this.liveBotOf(userId)
       if (former) this.expire(former.id)
       db.run`INSERT INTO bot (id, token, user_id, created_at)
-        VALUES (${id}, ${newBotToken(id)}, ${userId}, ${this.#core.now()})`
+        VALUES (${id}, ${newBotToken(id)}, ${userId}, ${this.ports.core.now()})`
       return this.findBot(id)!
     })
   }
 
   /** Makes the bot's token invalid: its calls answer -14. */
   expire(botId: string): void {
-    this.#core.db.run`UPDATE bot SET live = 0 WHERE id = ${botId}`
-    this.#core.waiters.notify(`bot ${botId}`)
-    this.#core.notifyChange()
+    this.ports.core.db.run`UPDATE bot SET live = 0 WHERE id = ${botId}`
+    this.ports.core.waiters.notify(`bot ${botId}`)
+    this.ports.core.notifyChange()
   }
 
   setStarted(botId: string, how: 'started' | 'stopped'): void {
-    this.#core.db.run`UPDATE bot SET started = ${how === 'started' ? 1 : 2} WHERE id = ${botId}`
-    this.#core.notifyChange()
+    this.ports.core.db.run`UPDATE bot SET started = ${how === 'started' ? 1 : 2} WHERE id = ${botId}`
+    this.ports.core.notifyChange()
   }
 
   loadPeer(botId: string, userId: string): SandboxPeer {
-    const row = this.#core.db.get<PeerRow>`SELECT * FROM peer WHERE bot_id = ${botId} AND user_id = ${userId}`
+    const row = this.ports.core.db
+      .get<PeerRow>`SELECT * FROM peer WHERE bot_id = ${botId} AND user_id = ${userId}`
     return row ? toPeer(row) : { ...newPeer, bot_id: botId, user_id: userId }
   }
 
   peersOf(userId: string): SandboxPeer[] {
-    return this.#core.db.all<PeerRow>`SELECT * FROM peer WHERE user_id = ${userId}`.map(toPeer)
+    return this.ports.core.db.all<PeerRow>`SELECT * FROM peer WHERE user_id = ${userId}`.map(toPeer)
   }
 
   savePeer(peer: SandboxPeer): void {
-    this.#core.db.run`REPLACE INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts,
+    this.ports.core.db.run`REPLACE INTO peer (bot_id, user_id, context_token, last_inbound_at, used, attempts,
       blocked, ticket, typing_until)
       VALUES (${peer.bot_id}, ${peer.user_id}, ${peer.context_token}, ${peer.last_inbound_at}, ${peer.used},
       ${JSON.stringify(peer.attempts)}, ${peer.blocked ? 1 : 0}, ${peer.ticket}, ${peer.typing_until})`
@@ -195,7 +192,7 @@ export class UsersAndBots {
     this.savePeer({
       ...this.loadPeer(botId, userId),
       context_token: contextToken,
-      last_inbound_at: this.#core.now(),
+      last_inbound_at: this.ports.core.now(),
       used: 0,
     })
     return contextToken

@@ -22,8 +22,8 @@ export type World = Awaited<ReturnType<typeof openWorld>>
 export async function openWorld(options: SandboxOptions) {
   const db = await openWorldFile(options.dir)
   const core = new Core({ ...options, db })
-  const people = new UsersAndBots(core)
-  const media = new SandboxMedia(core)
+  const people = new UsersAndBots({ core })
+  const media = new SandboxMedia({ core })
   const intercept: RequestInterceptor = options.intercept ?? ((_request, honest) => honest())
   await media.sweep()
   await removeOld(core, media)
@@ -34,9 +34,9 @@ export async function openWorld(options: SandboxOptions) {
     people,
     media,
     intercept,
-    logins: new SandboxLogins(core, people),
-    inbox: new SandboxInbox(core, people),
-    outbox: new SandboxOutbox(core, people, media),
+    logins: new SandboxLogins({ core, people }),
+    inbox: new SandboxInbox({ core, people }),
+    outbox: new SandboxOutbox({ core, people, media }),
     close() {
       core.waiters.notifyAll()
       db.close()

@@ -220,3 +220,13 @@ export abstract class NounVerbs {
     this.dialect = context.dialect
   }
 }
+
+/** Verbs that also need what an engine has alone. */
+export abstract class EngineVerbs<Parts> extends NounVerbs {
+  protected readonly parts: Parts
+
+  constructor(context: NounContext, parts: Parts) {
+    super(context)
+    this.parts = parts
+  }
+}

@@ -10,6 +10,7 @@ test('a look that fails in between loses no change: the next one tells of it', a
   const records: SessionRecord[] = ['a', 'b'].map(name => ({ name, bot: bot(name) }))
   let fails = false
   const accounts: WatchPorts = {
+    clock: systemClock,
     sessions: {
       listChangedSince: async (since = 0) => ({
         revision: records.length,
@@ -30,7 +31,7 @@ test('a look that fails in between loses no change: the next one tells of it', a
         due: Number.POSITIVE_INFINITY,
       })),
   }
-  const watch = new SessionWatch(accounts, systemClock)
+  const watch = new SessionWatch(accounts)
   expect(await watch.check()).toBe(true)
   records.push({ name: 'c', bot: bot('c') })
   fails = true

@@ -75,7 +75,7 @@ test('a status that is told late is told as it was', async () => {
 test('a kind of event that must be named reaches no endpoint without types', async () => {
   await using t = await openSqlite()
   const { events, log } = t.store
-  const feed = new Feed({ events, log, views: new Views(log, silentLog) })
+  const feed = new Feed({ events, log, views: new Views({ store: log, log: silentLog }) })
   const before = await events.getHead()
   await events.append([
     { type: 'backup.failed', data: { folder: '/srv', at: 1, error: 'full' } },
@@ -107,7 +107,7 @@ test('a page that is kept hands out nothing of a person who was erased since, an
   const { audit, events, log, people } = t.store
   let now = 0
   const clock = { monotonic: () => now }
-  const feed = new Feed({ events, log, views: new Views(log, silentLog), clock })
+  const feed = new Feed({ events, log, views: new Views({ store: log, log: silentLog }), clock })
   const before = await events.getHead()
   const users = ['ann', 'bob', 'ann', 'bob']
   const ids = await insert(
@@ -135,7 +135,7 @@ test('a page that is kept hands out nothing of a person who was erased since, an
 test('an endpoint of a key gets what is in its grant; another one that reads from the same place does not', async () => {
   await using t = await openSqlite()
   const { events, log } = t.store
-  const feed = new Feed({ events, log, views: new Views(log, silentLog) })
+  const feed = new Feed({ events, log, views: new Views({ store: log, log: silentLog }) })
   const { webhooks } = t.store
   const unused = {
     resolveTarget: async () => ({}),

@@ -29,7 +29,10 @@ async function withInbox() {
   await insert(t, [message('left', { from_user: 'bob' })], 'old', 'home@im.bot')
   const closing = new AbortController()
   const runtime = runtimeOf({ clock: t.clock, closing: closing.signal })
-  const inbox = new Inbox({ store: t.store, sessions, views: new Views(t.store.log, silentLog) }, runtime)
+  const inbox = new Inbox(
+    { store: t.store, sessions, views: new Views({ store: t.store.log, log: silentLog }) },
+    runtime,
+  )
   return {
     inbox,
     async [Symbol.asyncDispose]() {

@@ -8,7 +8,7 @@ const minute = 60_000
 
 async function watching() {
   const t = await openSqlite()
-  const waits = new Waiters(t.store.log, t.store.backlog)
+  const waits = new Waiters(t.store)
   let seen = await t.store.log.getHead()
   const signal = new AbortController()
   const woken: string[] = []
@@ -53,7 +53,7 @@ test('a message that comes while a wait begins wakes it', async () => {
     return last
   }
   const log = { ...t.store.log, getHead: look }
-  await new Waiters(log, t.store.backlog).wait(new AbortController().signal, 10 * minute, 0, {})
+  await new Waiters({ log, backlog: t.store.backlog }).wait(new AbortController().signal, 10 * minute, 0, {})
   expect(looks).toBeGreaterThan(0)
 })
 

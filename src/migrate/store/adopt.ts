@@ -53,39 +53,35 @@ export async function adoptStore({
   url,
 }: AdoptOptions): Promise<StandingStill & { address: string }> {
   const log = silentLog
-  const db = new PgDatabase({ url, clock, log, node: crypto.randomUUID(), mayBeCopy: true })
+  await using db = new PgDatabase({ url, clock, log, node: crypto.randomUUID(), mayBeCopy: true })
   const sealer = createKeyRing(secret, newSecret)
-  try {
-    await migrate(db, { log, keys: undefined })
-    if (!(await findCopyFault(db)))
-      throw new SvcError('invalid_arguments', `${db.address} is no copy: svc runs on it as it is`)
-    await rejectForeignSchema(db)
-    const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
-    await createRunner(db)('plain', () => rejectForeignRows('postgres'))
-    await migrate(db, { log, keys: sealer })
-    // The processes of the original own nothing here. The trigger on head notes the server.
-    await db.script([
-      sql`DELETE FROM node`,
-      sql`DELETE FROM server_run`,
-      sql`UPDATE head SET revision = revision + 1`,
-    ])
-    const still = goesOn
-      ? { sends: 0, webhooks: 0, keys: 0, topics: 0 }
-      : await letStandStill(context, keepKeys)
-    if (line) await addAuditLine(db, { ...line, subject: `${db.address} ${describeStill(still)}` })
-    await db.run(sql`UPDATE meta SET home = home()`)
-    await db.barrier()
-    return { ...still, address: db.address }
-  } finally {
-    await db.close()
-  }
+  await migrate(db, { log, keys: undefined })
+  if (!(await findCopyFault(db)))
+    throw new SvcError('invalid_arguments', `${db.address} is no copy: svc runs on it as it is`)
+  await rejectForeignSchema(db)
+  const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
+  await createRunner(db)('plain', () => rejectForeignRows('postgres'))
+  await migrate(db, { log, keys: sealer })
+  // The processes of the original own nothing here. The trigger on head notes the server.
+  await db.script([
+    sql`DELETE FROM node`,
+    sql`DELETE FROM server_run`,
+    sql`UPDATE head SET revision = revision + 1`,
+  ])
+  const still = goesOn
+    ? { sends: 0, webhooks: 0, keys: 0, topics: 0 }
+    : await letStandStill(context, keepKeys)
+  if (line) await addAuditLine(db, { ...line, subject: `${db.address} ${describeStill(still)}` })
+  await db.run(sql`UPDATE meta SET home = home()`)
+  await db.barrier()
+  return { ...still, address: db.address }
 }
 
 async function letStandStill(context: EngineContext, keepKeys: boolean): Promise<StandingStill> {
   const { db } = context
   const lanes = new PgLanes(context)
-  const entries = new PgEntries(context, lanes)
-  await new PgOutboxEnds(context, entries, lanes).reap(Number.POSITIVE_INFINITY)
+  const entries = new PgEntries(context, { lanes })
+  await new PgOutboxEnds(context, { entries, lanes }).reap(Number.POSITIVE_INFINITY)
   const nouns = createNounContext(context)
   const still = await createRunner(db)('write', () => standStill(nouns, ['meta', 'store_id'], keepKeys))
   return { ...still, sends: (await entries.list()).length }

@@ -2,9 +2,11 @@
  * Moves a store between a data directory and PostgreSQL. Nobody uses either side meanwhile. The target cannot be opened
  * until it is complete and equal to the source, and the source not from then on: at no moment can both be opened.
  */
+
 import { streamOf } from '../../ilink/progress.ts'
 import { SvcError } from '../../model/error.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import type { NewAuditLine } from '../../storage/audit.ts'
 import type { MediaStore } from '../../storage/media-store.ts'
 import { mapToken, type SecretChange } from '../../storage/sealed-places.ts'
@@ -54,7 +56,7 @@ export async function copyStore(
 ): Promise<CopyResult> {
   const moved = line && { ...line, subject: `${source.place} ${target.place}` }
   if (source.movedTo !== undefined) return await finish(source, target, moved)
-  const copy = new Copy(source, target, onProgress)
+  const copy = new Copy({ source, target, onProgress })
   // The source may have been used since the copy began that is carried on. The comparison shows it.
   let equal = await copy.run(target.state !== 'empty')
   if (!equal && target.state !== 'empty') equal = await copy.run(false)
@@ -88,25 +90,16 @@ export const movedError = ({ movedTo, place }: { movedTo?: string; place: string
     hint: 'Use the store there. This one no longer changes.',
   })
 
-class Copy {
-  readonly #source: CopySource
-  readonly #target: CopyTarget
-  readonly #onProgress: CopyOptions['onProgress']
+class Copy extends RoomPart<{ source: CopySource; target: CopyTarget } & Pick<CopyOptions, 'onProgress'>> {
   readonly #rows: Record<string, number> = {}
   #files = 0
   #state: CopiedState = { accounts: [], damaged: [] }
 
-  constructor(source: CopySource, target: CopyTarget, onProgress: CopyOptions['onProgress']) {
-    this.#source = source
-    this.#target = target
-    this.#onProgress = onProgress
-  }
-
   get result(): CopyResult {
     const { accounts, damaged } = this.#state
     return {
-      from: this.#source.place,
-      to: this.#target.place,
+      from: this.ports.source.place,
+      to: this.ports.target.place,
       rows: this.#rows,
       sessions: accounts.length,
       files: this.#files,
@@ -119,7 +112,7 @@ class Copy {
    * @returns whether both sides are equal
    */
   async run(carryOn: boolean): Promise<boolean> {
-    const [source, target] = [this.#source, this.#target]
+    const { source, target } = this.ports
     await target.begin(source.identity)
     const kept = new Set<string>()
     for (const table of copiedTables) await this.#copyTable(table, carryOn, kept)
@@ -133,7 +126,7 @@ class Copy {
 
   /** @param kept receives the names of the files of waiting sends */
   async #copyTable(table: StoreTable, carryOn: boolean, kept: Set<string>): Promise<void> {
-    const [source, target] = [this.#source, this.#target]
+    const { source, target } = this.ports
     const seal: SecretChange = (value, place) => target.seal(source.open(value, place), place)
     const last = carryOn && table.grows ? await target.readLast(table) : undefined
     if (last === undefined) await target.clear(table)
@@ -146,22 +139,23 @@ class Copy {
         page.map(row => changeSecrets(table, row, seal)),
       )
       rows += page.length
-      this.#onProgress({ step: 'copying', table: table.name, rows })
+      this.ports.onProgress({ step: 'copying', table: table.name, rows })
     }
   }
 
   async #isEqual(table: StoreTable): Promise<boolean> {
-    this.#onProgress({ step: 'verifying', table: table.name, rows: 0 })
-    const [before, after] = await Promise.all([sumUp(this.#source, table), sumUp(this.#target, table)])
+    const { onProgress, source, target } = this.ports
+    onProgress({ step: 'verifying', table: table.name, rows: 0 })
+    const [before, after] = await Promise.all([sumUp(source, table), sumUp(target, table)])
     this.#rows[table.name] = after.rows
     return before.rows === after.rows && before.sum === after.sum
   }
 
   async #copyFiles(queued: readonly string[]): Promise<number> {
-    const [source, target] = [this.#source.media, this.#target.media]
+    const [source, target] = [this.ports.source.media, this.ports.target.media]
     let files = 0
     for (const id of queued) files += await copyFile(id, source.queued, target.queued)
-    for (const id of await this.#source.listUploads())
+    for (const id of await this.ports.source.listUploads())
       files += await copyFile(id, source.uploads, target.uploads)
     return files
   }

@@ -33,7 +33,7 @@ type Writer = Omit<CopyTarget, keyof CopySide>
 
 /** Returns what writes a copy into a directory that no process uses. */
 export function writerOf(db: Database, { dir, from, sealer, state }: Writing): Writer {
-  const grams = new BigramIndex(db)
+  const grams = new BigramIndex({ db })
   const mark = (verified: boolean) => writeClosedMark(dir, { why: 'copy', from: from.place, verified })
   return {
     state,
@@ -81,17 +81,13 @@ export function writerOf(db: Database, { dir, from, sealer, state }: Writing): W
       await syncDir(dir)
     },
     async complete(numbers) {
-      const expected = await openDatabase(':memory:')
-      try {
-        migrate(expected)
-        db.transaction(() => {
-          for (const [table, number] of numbers) setNumber(db, table, number)
-          const there = triggersOf(db)
-          for (const [name, text] of triggersOf(expected)) if (!there.has(name)) db.exec(text)
-        })
-      } finally {
-        expected.close()
-      }
+      using expected = await openDatabase(':memory:')
+      migrate(expected)
+      db.transaction(() => {
+        for (const [table, number] of numbers) setNumber(db, table, number)
+        const there = triggersOf(db)
+        for (const [name, text] of triggersOf(expected)) if (!there.has(name)) db.exec(text)
+      })
     },
     markVerified: () => mark(true),
     async release(line) {

@@ -24,9 +24,9 @@ import { erasedSession, placesPerMessage } from '../log-rows.ts'
 import {
   changes,
   type Dialect,
+  EngineVerbs,
   type Noun,
   type NounContext,
-  NounVerbs,
   type Routine,
   readAll,
   readFirst,
@@ -85,26 +85,9 @@ const notSentHere = sql`(m.sent <> 1 OR NOT EXISTS
 
 type Events = Omit<EventLog, 'wait'>
 
-class EventVerbs extends NounVerbs implements Verbs<Events> {
-  readonly #log: LogSql
+class EventVerbs extends EngineVerbs<LogSql> implements Verbs<Events> {
   /** Id of the store. */
   #id: string | undefined
-
-  constructor(context: NounContext, log: LogSql) {
-    super(context)
-    this.#log = log
-  }
-
-  *#storeId(): Routine<string> {
-    this.#id ??= (yield* readFirst<{ id: string }>(this.#log.storeId))!.id
-    return this.#id
-  }
-
-  /** @returns undefined for a cursor of another store */
-  *placeOf(cursor: string): Routine<number | undefined> {
-    const { store, place } = parseCursor(cursor)
-    return store === (yield* this.#storeId()) ? place : undefined
-  }
 
   /** SQL for the last message to scan. With a user, only that user's messages and other events count. */
   #scanEndOf(user: string | undefined): Sql {
@@ -117,6 +100,17 @@ class EventVerbs extends NounVerbs implements Verbs<Events> {
             ORDER BY place LIMIT 1 OFFSET ${scanLimit}) / ${perMessage}, b.newest)))`
   }
 
+  *#storeId(): Routine<string> {
+    this.#id ??= (yield* readFirst<{ id: string }>(this.parts.storeId))!.id
+    return this.#id
+  }
+
+  /** @returns undefined for a cursor of another store */
+  *placeOf(cursor: string): Routine<number | undefined> {
+    const { store, place } = parseCursor(cursor)
+    return store === (yield* this.#storeId()) ? place : undefined
+  }
+
   /** The messages of a page that are events themselves. */
   #selectReceived({ session, user, hidden, scope }: Narrowed, limit: Sql): Sql {
     const only = onlyUserOf({ user, scope })
@@ -124,7 +118,7 @@ class EventVerbs extends NounVerbs implements Verbs<Events> {
         m.id AS message, NULL AS status, NULL AS data FROM message m${this.dialect.by(only === undefined ? undefined : 'message_peer')}
       WHERE m.id > (SELECT first FROM bounded) AND m.id <= (SELECT last FROM bounded)
       AND ${hidden ? sql`m.session <> ${erased} AND ${notSentHere}` : sql`m.sent = 0`}
-      ${session === undefined ? noSql : sql`AND ${this.#log.isOfSession(session)}`}
+      ${session === undefined ? noSql : sql`AND ${this.parts.isOfSession(session)}`}
       ${only === undefined ? noSql : sql`AND m.peer = ${only}`}${this.dialect.inScope(scope)} ORDER BY m.id LIMIT ${limit}) received`
   }
 
@@ -136,9 +130,9 @@ class EventVerbs extends NounVerbs implements Verbs<Events> {
   ): Sql {
     const ofSession = (name: string) => {
       const own = sql`e.session = ${sessionKeyOf(name)}`
-      return ofMessages ? sql`AND (${this.#log.isOfSession(name)} OR ${own})` : sql`AND ${own}`
+      return ofMessages ? sql`AND (${this.parts.isOfSession(name)} OR ${own})` : sql`AND ${own}`
     }
-    return sql`SELECT * FROM (SELECT e.place, e.type, e.at, e.message, e.status, e.data FROM event e ${this.#log.messageOf}
+    return sql`SELECT * FROM (SELECT e.place, e.type, e.at, e.message, e.status, e.data FROM event e ${this.parts.messageOf}
       WHERE e.place > (SELECT start FROM bounded) AND e.place <= (SELECT scanned FROM bounded)
       AND m.session IS DISTINCT FROM ${erased}
       ${types ? sql`AND ${this.dialect.isOneOf(sql`e.type`, types)}` : hidden ? noSql : sql`AND e.type NOT IN (${namedOnly})`}
@@ -149,7 +143,7 @@ class EventVerbs extends NounVerbs implements Verbs<Events> {
   }
 
   *listAfter(cursor: string, { limit, types, ...narrowed }: EventFilter): Routine<EventPage> {
-    const { endOfGap, lastPlace, lastRow } = this.#log
+    const { endOfGap, lastPlace, lastRow } = this.parts
     const { greatest, least } = this.dialect
     const own = yield* this.placeOf(cursor)
     const store = yield* this.#storeId()
@@ -172,7 +166,7 @@ class EventVerbs extends NounVerbs implements Verbs<Events> {
       bounded AS MATERIALIZED (SELECT *, CASE WHEN last = newest THEN upto
         ELSE coalesce(${endOfGap(sql`last * ${perMessage}`)}, (last + 1) * ${perMessage} - 1) END AS scanned FROM scan),
       found AS (SELECT * FROM (${joinSql(sources, ' UNION ALL ')}) s ORDER BY place LIMIT ${most})
-      SELECT b.upto, b.oldest, b.scanned, ${this.#log.removedPlace} AS removed, ${endOfGap(sql`CAST(${requested} AS bigint)`)} IS NOT NULL AS lost, f.*
+      SELECT b.upto, b.oldest, b.scanned, ${this.parts.removedPlace} AS removed, ${endOfGap(sql`CAST(${requested} AS bigint)`)} IS NOT NULL AS lost, f.*
         FROM bounded b LEFT JOIN found f ON true ORDER BY f.place`)
     const { lost, upto, oldest, removed, scanned } = rows[0]!
     const isBefore = own === undefined || own < Math.max(oldest * placesPerMessage, removed)
@@ -186,7 +180,7 @@ class EventVerbs extends NounVerbs implements Verbs<Events> {
   }
 
   *getHead(before?: number): Routine<string> {
-    const { lastPlace, lastRow } = this.#log
+    const { lastPlace, lastRow } = this.parts
     const ofTime = sql`coalesce(max(place), 0) AS place FROM (
       SELECT * FROM (SELECT id * ${perMessage} AS place FROM message WHERE stored_at < ${before} AND id <= ${lastRow}
         ORDER BY id DESC LIMIT 1) message
@@ -232,7 +226,7 @@ class EventVerbs extends NounVerbs implements Verbs<Events> {
     const isMoved = yield* changes(sql`UPDATE event_reader SET place = ${place}, seen_at = ${now}
       WHERE name = ${reader} AND place <> ${lostPlace} RETURNING name`)
     if (isMoved) return
-    const select = selectIdle(sql`event_reader WHERE place <> ${lostPlace}`, this.#log.sharesBounds(reader))
+    const select = selectIdle(sql`event_reader WHERE place <> ${lostPlace}`, this.parts.sharesBounds(reader))
     const idle = yield* findIdle(select, readerIdleMs, now)
     yield* write(
       // One new reader at a time, so that no two take the last place.

@@ -14,9 +14,9 @@ import type { EndReason } from '../outbox.ts'
 import { filesOf } from '../outbox-limits.ts'
 import { type ErasedUser, erasedHash, erasedMark, type PeopleStore } from '../people.ts'
 import {
+  EngineVerbs,
   type Modes,
   type NounContext,
-  NounVerbs,
   openNoun,
   type Routine,
   type Runner,
@@ -109,16 +109,9 @@ export function openPeople(
 }
 
 /** The steps of an erasure, each of which is a transaction. */
-class ErasureSteps extends NounVerbs implements Verbs<Steps> {
-  readonly #parts: PeopleParts
-
-  constructor(context: NounContext, parts: PeopleParts) {
-    super(context)
-    this.#parts = parts
-  }
-
+class ErasureSteps extends EngineVerbs<PeopleParts> implements Verbs<Steps> {
   *#readKey(): Routine<string> {
-    return (yield* readFirst<{ hash_key: string }>(sql`SELECT hash_key FROM ${this.#parts.store}`))!.hash_key
+    return (yield* readFirst<{ hash_key: string }>(sql`SELECT hash_key FROM ${this.parts.store}`))!.hash_key
   }
 
   /** Cancels sends, and erases all that refers to the user except messages, lines of the log, endpoints, keys and names. */
@@ -137,7 +130,7 @@ class ErasureSteps extends NounVerbs implements Verbs<Steps> {
     yield* write(
       ...this.dialect.lock(sql`SELECT FROM outbox_lane WHERE peer = ${user} ORDER BY id`),
       ...this.dialect.expect(sql`(SELECT count(*) FROM outbox e WHERE ${isOpen}) = ${sends}`),
-      ...this.#parts.eraseFromLeases(user),
+      ...this.parts.eraseFromLeases(user),
       ...eraseTurns(user),
       ...ownRows.map(table => sql`DELETE FROM ${table} WHERE peer = ${user}`),
       // An agent that runs and names the user in its settings writes the others again.
@@ -150,7 +143,7 @@ class ErasureSteps extends NounVerbs implements Verbs<Steps> {
       sql`DELETE FROM outbox WHERE lane IN ${lanes}`,
       sql`DELETE FROM outbox_lane WHERE peer = ${user}`,
       // An imported context may have the id in lower case. It has no time, and nobody was sent anything there.
-      sql`DELETE FROM outbox_lane WHERE peer = ${user.toLowerCase()} AND ${this.#parts.isUndated}
+      sql`DELETE FROM outbox_lane WHERE peer = ${user.toLowerCase()} AND ${this.parts.isUndated}
         AND NOT EXISTS (SELECT 1 FROM outbox o WHERE o.lane = outbox_lane.id)`,
     )
     erased.sends += sends
@@ -210,14 +203,14 @@ class ErasureSteps extends NounVerbs implements Verbs<Steps> {
   }
 
   *eraseMessages({ erased, user }: Erasure): Routine<boolean> {
-    const count = yield* this.#parts.eraseMessages(user, erasedAtOnce)
+    const count = yield* this.parts.eraseMessages(user, erasedAtOnce)
     erased.messages += count
     // Else somebody who writes all the time would keep this from its end.
     return count === erasedAtOnce
   }
 
   *countErasures(): Routine<number> {
-    return (yield* readFirst<{ erasures: number }>(sql`SELECT erasures FROM ${this.#parts.store}`))!.erasures
+    return (yield* readFirst<{ erasures: number }>(sql`SELECT erasures FROM ${this.parts.store}`))!.erasures
   }
 
   *hashOf(user: string): Routine<string> {
@@ -278,12 +271,12 @@ class ErasureSteps extends NounVerbs implements Verbs<Steps> {
     while (yield* eraseMentions(erasure)) {}
     yield* this.#eraseFromGrants(erasure)
     yield* write(
-      ...this.#parts.beforeUnnaming(user),
+      ...this.parts.beforeUnnaming(user),
       sql`DELETE FROM user_name WHERE peer = ${user}`,
       sql`UPDATE erased SET ended = 1 WHERE mark = ${mark}`,
       // Where others write meanwhile, what the user has just written stays.
       sql`DELETE FROM erased WHERE mark = ${mark} AND EXISTS (SELECT 1 FROM message WHERE peer = ${user})`,
-      sql`UPDATE ${this.#parts.store} SET erasures = erasures + 1`,
+      sql`UPDATE ${this.parts.store} SET erasures = erasures + 1`,
     )
   }
 }

@@ -4,20 +4,16 @@ import { sql } from '../../platform/sql.ts'
 import type { ReadFilter } from '../messages.ts'
 import { notDeliveredError } from '../nouns/readers.ts'
 import { type Acknowledgements, type ConsumerClaim, type MessageLog, startsAtFirst } from '../store.ts'
-import { type EngineContext, narrowedBy, PgPart } from './part.ts'
+import { LinkedPgPart, narrowedBy } from './part.ts'
 import { keysOfName } from './session-keys.ts'
 
 /** The function `acknowledge` fails with it for a row beyond the delivered rows. */
 const notDelivered = 'SV001'
 
-export class PgAcknowledgements extends PgPart implements Acknowledgements {
-  readonly #log: Pick<MessageLog, 'getByIds'>
-
-  constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
-    super(context)
-    this.#log = log
-  }
-
+export class PgAcknowledgements
+  extends LinkedPgPart<{ log: Pick<MessageLog, 'getByIds'> }>
+  implements Acknowledgements
+{
   async readAfter(
     consumer: string,
     ack: number,
@@ -34,7 +30,7 @@ export class PgAcknowledgements extends PgPart implements Acknowledgements {
     const rows =
       found.length === 0
         ? []
-        : await this.#log.getByIds(
+        : await this.ports.log.getByIds(
             found.map(({ id }) => id),
             characters,
           )

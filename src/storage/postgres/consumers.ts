@@ -12,7 +12,7 @@ import {
   type MessageLog,
   startsAtFirst,
 } from '../store.ts'
-import { type EngineContext, narrowedBy, PgPart } from './part.ts'
+import { LinkedPgPart, narrowedBy } from './part.ts'
 import { horizon } from './tables.ts'
 
 /** What `claim_rows` returns. `again`: the rows that were delivered before. */
@@ -24,16 +24,9 @@ interface Claimed {
 }
 
 export class PgConsumers
-  extends PgPart
+  extends LinkedPgPart<{ log: Pick<MessageLog, 'getByIds'> }>
   implements Pick<Consumers, 'claim' | 'lease' | 'register' | 'giveBack'>
 {
-  readonly #log: Pick<MessageLog, 'getByIds'>
-
-  constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
-    super(context)
-    this.#log = log
-  }
-
   async claim(
     consumer: string,
     { characters, limit, ...narrowed }: Omit<ReadFilter, 'direction'>,
@@ -45,7 +38,7 @@ export class PgConsumers
     )
     if (acknowledges) throw missingAckError(consumer)
     if (claim === undefined || taken === undefined) return undefined
-    const rows = await this.#log.getByIds(taken)
+    const rows = await this.ports.log.getByIds(taken)
     if (rows.length > 0) return { lease: claim, rows, redelivered: new Set(again) }
     // Retention removed them at this moment.
     await this.db.run(sql`DELETE FROM lease WHERE id = ${claim}`)

@@ -7,7 +7,7 @@ import { prepared, sql } from '../../platform/sql.ts'
 import { mapContextToken } from '../sealed-places.ts'
 import type { Contact, ContextStore, KnowingSession } from '../state.ts'
 import { type AccountRow, accountColumns, recordOf } from './accounts.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { LinkedPgPart } from './part.ts'
 import { keyOfNameIn } from './session-keys.ts'
 import type { PgSessions } from './sessions.ts'
 
@@ -32,15 +32,12 @@ const sessionsOf = (sessions: readonly string[]) =>
     CROSS JOIN LATERAL (SELECT key FROM session s WHERE s.name_key = a.name_key
       ORDER BY named DESC, key DESC LIMIT 1) own`
 
-export class PgContexts extends PgPart implements ContextStore {
+export class PgContexts
+  extends LinkedPgPart<{ sessions: Pick<PgSessions, 'readKnown'> }>
+  implements ContextStore
+{
   /** Counts by `name_key`, and the revision of the session that they belong to. */
   readonly #writers = new Map<string, { changed: number; count: number }>()
-  readonly #sessions: Pick<PgSessions, 'readKnown'>
-
-  constructor(context: EngineContext, sessions: Pick<PgSessions, 'readKnown'>) {
-    super(context)
-    this.#sessions = sessions
-  }
 
   async find(session: string, user: string): Promise<UserContext | undefined> {
     const key = sessionKeyOf(session)
@@ -57,7 +54,7 @@ export class PgContexts extends PgPart implements ContextStore {
   }
 
   async countWriters(sessions: readonly string[]): Promise<ReadonlyMap<string, number>> {
-    const known = await this.#sessions.readKnown()
+    const known = await this.ports.sessions.readKnown()
     const keys = sessions.map(sessionKeyOf)
     const there = new Set(keys.filter(key => known.get(key)?.record))
     const stale = [...there].filter(key => this.#writers.get(key)?.changed !== known.get(key)?.changed)

@@ -6,7 +6,7 @@ import { noSql, sql } from '../../platform/sql.ts'
 import { readSuspects } from '../nouns/inspection.ts'
 import type { ConversationStore, MessageLog, Thread, ThreadQuery } from '../store.ts'
 import { drive } from './drive.ts'
-import { type EngineContext, inScope, PgPart } from './part.ts'
+import { inScope, LinkedPgPart } from './part.ts'
 import { postgresDialect } from './routines.ts'
 import { keysOfName } from './session-keys.ts'
 import { horizon } from './tables.ts'
@@ -24,14 +24,11 @@ interface FoundThread extends Pick<Thread, 'unread' | 'refused'> {
   peer: string
 }
 
-export class PgConversations extends PgPart implements ConversationStore {
-  readonly #log: Pick<MessageLog, 'getByIds'>
+export class PgConversations
+  extends LinkedPgPart<{ log: Pick<MessageLog, 'getByIds'> }>
+  implements ConversationStore
+{
   #suspects: { since: number; place: number; found: ReadonlyMap<string, number> } | undefined
-
-  constructor(context: EngineContext, log: Pick<MessageLog, 'getByIds'>) {
-    super(context)
-    this.#log = log
-  }
 
   async listThreads(page: ThreadQuery): Promise<{ threads: Thread[]; before?: number | undefined }> {
     const { before, limit, reader, scope, sessions, session, user } = page
@@ -52,7 +49,7 @@ export class PgConversations extends PgPart implements ConversationStore {
     const found =
       await this.db.all<FoundThread>(sql`SELECT * FROM find_threads(${toJsonb(asked)}, ${scope?.bots},
       ${reader}, ${countedUnread})`)
-    const rows = await this.#log.getByIds(found.map(({ id }) => id))
+    const rows = await this.ports.log.getByIds(found.map(({ id }) => id))
     const byId = new Map(rows.map(row => [row.id, row]))
     const threads = found.flatMap(({ id, peer, unread, refused }) => {
       const last = byId.get(id)

@@ -14,21 +14,17 @@ import {
 } from '../rules/outbox-rows.ts'
 import { joinSession, type LaneRow, type PgLane, type PgLanes } from './lanes.ts'
 import { keyNameOf } from './message-rows.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { LinkedPgPart } from './part.ts'
 
 /** A part with its entry and lane. */
 export type LoadedRow = EntryRow & LaneRow & PartRow & { bot?: string }
 
 const entryColumns = sql`${constantSql(columns)}, ${keyNameOf(constantSql('e.made_by'))} AS made_by_name`
 
-export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounters' | 'getDepth'> {
-  readonly #lanes: PgLanes
-
-  constructor(context: EngineContext, lanes: PgLanes) {
-    super(context)
-    this.#lanes = lanes
-  }
-
+export class PgEntries
+  extends LinkedPgPart<{ lanes: PgLanes }>
+  implements Omit<OutboxEntries, 'getCounters' | 'getDepth'>
+{
   /** Reads entries with all their parts and their lanes, oldest first. @param condition of the entry `e` */
   async load(queries: PgQueries, condition: Sql, sight?: EntrySight): Promise<EntryFacts<PgLane>[]> {
     const rows = await queries.all<LoadedRow>(this.select(condition, sight))
@@ -43,7 +39,7 @@ export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounter
       )
       .map(own => {
         const { lane_id: id } = own[0]!
-        const lane = id === undefined ? undefined : (lanes.get(id) ?? this.#lanes.laneOf(own[0]!))
+        const lane = id === undefined ? undefined : (lanes.get(id) ?? this.ports.lanes.laneOf(own[0]!))
         if (lane) lanes.set(lane.id, lane)
         return { entry: entryOf(own), ...(lane && { lane }) }
       })
@@ -56,7 +52,7 @@ export class PgEntries extends PgPart implements Omit<OutboxEntries, 'getCounter
       sight?.scope?.bots === undefined
         ? noSql
         : sql`, (SELECT m.bot_id FROM outbox_part q JOIN message m ON m.id = q.message WHERE q.entry = e.id LIMIT 1) AS bot`
-    return sql`SELECT ${entryColumns}, ${this.#lanes.columns}, ${constantSql(partColumns)}${bot}
+    return sql`SELECT ${entryColumns}, ${this.ports.lanes.columns}, ${constantSql(partColumns)}${bot}
       FROM outbox e LEFT JOIN outbox_lane l ON l.id = e.lane ${joinSession} LEFT JOIN outbox_part p ON p.entry = e.id
       WHERE ${condition} ORDER BY e.id, p.id`
   }

@@ -5,7 +5,7 @@ import type { ReadFilter, StoredMessage } from '../messages.ts'
 import type { MessageLog } from '../store.ts'
 import { findIdRange, PgHistory } from './history.ts'
 import { isKept, ofDirection, readRows, rowsOf } from './message-rows.ts'
-import { type EngineContext, inScope, PgPart } from './part.ts'
+import { inScope, PgPart } from './part.ts'
 import { keysOfName } from './session-keys.ts'
 import { horizon } from './tables.ts'
 
@@ -13,13 +13,8 @@ import { horizon } from './tables.ts'
 const leasedMs = 1000
 
 export class PgMessages extends PgPart implements MessageLog {
-  readonly #history: PgHistory
+  readonly #history = new PgHistory(this)
   #leased: { until: number; are: Promise<boolean> } | undefined
-
-  constructor(context: EngineContext) {
-    super(context)
-    this.#history = new PgHistory(context)
-  }
 
   async getHead(): Promise<number> {
     const { last } = await this.db.one<{ last?: number }>(

@@ -11,11 +11,10 @@ import { type BeginFacts, begin } from '../rules/outbox.ts'
 import { OutboxPlan } from '../rules/outbox-plan.ts'
 import { type PartRow, partColumns, partOf } from '../rules/outbox-rows.ts'
 import type { Attempt } from './database.ts'
-import type { Doubts } from './doubts.ts'
-import type { PgEntries } from './entries.ts'
-import { joinSession, type LaneRow, type PgLane, type PgLanes, type SlotRow, slotsOf } from './lanes.ts'
+import { joinSession, type LaneRow, type PgLane, type SlotRow, slotsOf } from './lanes.ts'
+import type { PgOutboxParts } from './outbox-calls.ts'
 import { type PgPlan, writePlan } from './outbox-plans.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { LinkedPgPart } from './part.ts'
 
 /** SQL for the id of the key that made an entry `e`, itself or as its webhook. */
 const makingKey = constantSql(`split_part(coalesce((SELECT w.made_by FROM webhook w
@@ -43,32 +42,21 @@ interface Begin {
   message: SentMessage
 }
 
-export class PgOutboxBegin extends PgPart {
-  readonly #lanes: PgLanes
-  readonly #entries: PgEntries
-  readonly #doubts: Doubts
-
-  constructor(context: EngineContext, lanes: PgLanes, entries: PgEntries, doubts: Doubts) {
-    super(context)
-    this.#lanes = lanes
-    this.#entries = entries
-    this.#doubts = doubts
-  }
-
+export class PgOutboxBegin extends LinkedPgPart<PgOutboxParts> {
   async begin(how: Begin): Promise<BeginResult> {
-    const doubtful = this.#doubts.take(how.ids)
+    const doubtful = this.ports.doubts.take(how.ids)
     try {
       const result = await this.durably(() => this.db.retry(queries => this.#try(queries, how)))
-      if (result.go === 'gone') this.#doubts.noteBegin(doubtful)
+      if (result.go === 'gone') this.ports.doubts.noteBegin(doubtful)
       return result
     } catch (error) {
-      this.#doubts.noteBegin(how.ids)
+      this.ports.doubts.noteBegin(how.ids)
       throw error
     }
   }
 
   async #try(queries: Attempt, how: Begin): Promise<BeginResult> {
-    await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox_part WHERE id = ${how.ids[0]})`)
+    await this.ports.lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox_part WHERE id = ${how.ids[0]})`)
     const facts = await this.#load(queries, how)
     const plan: PgPlan = new OutboxPlan(this.clock.now())
     const result = begin(facts, { ...how, count: how.ids.length, owner: this.owner }, plan)
@@ -77,8 +65,8 @@ export class PgOutboxBegin extends PgPart {
   }
 
   async #load(queries: Attempt, { ids, botId, rules }: Begin): Promise<BeginFacts<PgLane> | undefined> {
-    const found = await queries.all<BeginRow>(sql`SELECT ${this.#lanes.columns},
-      ${this.#lanes.slotColumns(rules, ids.length)}, ${constantSql(partColumns)}, e.mode, e.owner AS call_owner, e.made_by,
+    const found = await queries.all<BeginRow>(sql`SELECT ${this.ports.lanes.columns},
+      ${this.ports.lanes.slotColumns(rules, ids.length)}, ${constantSql(partColumns)}, e.mode, e.owner AS call_owner, e.made_by,
       e.origin, m.id IS NOT NULL AS has_row, coalesce(e.mode = 'queue' AND e.approved_by IS NULL
         AND strpos(e.made_by, ':') > 0 AND (m.bot_id <> ${botId} OR k.revoked_at IS NOT NULL), false) AS is_unapproved
       FROM outbox_part p JOIN outbox e ON e.id = p.entry JOIN outbox_lane l ON l.id = p.lane ${joinSession}
@@ -89,10 +77,10 @@ export class PgOutboxBegin extends PgPart {
     const rows = ids.flatMap(id => byId.get(id) ?? [])
     const [row] = rows
     if (!row) return undefined
-    const lane = this.#lanes.laneOf(row)
+    const lane = this.ports.lanes.laneOf(row)
     const asking = rows.filter(one => one.is_unapproved).map(({ entry }) => entry)
     const unapproved =
-      asking.length === 0 ? [] : await this.#entries.load(queries, sql`e.id = ANY (${asking}::bigint[])`)
+      asking.length === 0 ? [] : await this.ports.entries.load(queries, sql`e.id = ANY (${asking}::bigint[])`)
     return {
       lane,
       mode: row.mode,

@@ -31,7 +31,7 @@ import {
   slotsOf,
 } from './lanes.ts'
 import { type PgPlan, writePlan } from './outbox-plans.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { LinkedPgPart } from './part.ts'
 import { ensureKey } from './session-keys.ts'
 
 /** `known`: another entry has the key. */
@@ -83,27 +83,24 @@ const mostInGroup = 100
 
 const maker = makerOf(constantSql('o.made_by'))
 
-export class PgOutboxCalls extends PgPart {
-  readonly #lanes: PgLanes
-  readonly #entries: PgEntries
-  readonly #doubts: Doubts
+/** Parts that the outbox uses. */
+export interface PgOutboxParts {
+  lanes: PgLanes
+  entries: PgEntries
+  doubts: Doubts
+}
+
+export class PgOutboxCalls extends LinkedPgPart<PgOutboxParts> {
   readonly #enqueues: Enqueue[] = []
   readonly #settles: Settle[] = []
   #isRunning = false
-
-  constructor(context: EngineContext, lanes: PgLanes, entries: PgEntries, doubts: Doubts) {
-    super(context)
-    this.#lanes = lanes
-    this.#entries = entries
-    this.#doubts = doubts
-  }
 
   enqueue(entry: NewEntry, rules: SendRules, first: SentMessage | undefined): Promise<Enqueued> {
     const done = Promise.withResolvers<Enqueued>()
     const call: Enqueue = { entry, rules, first, done }
     this.#enqueues.push(call)
     return this.durably(() => this.#started(done)).catch(error => {
-      if (call.written !== undefined) this.#doubts.noteBegin([partId(call.written, 0)])
+      if (call.written !== undefined) this.ports.doubts.noteBegin([partId(call.written, 0)])
       throw error
     })
   }
@@ -112,16 +109,16 @@ export class PgOutboxCalls extends PgPart {
     try {
       return await this.#settle(begun, settlement)
     } catch (error) {
-      this.#doubts.unsettled.add({ begun, settlement })
+      this.ports.doubts.unsettled.add({ begun, settlement })
       throw error
     }
   }
 
   /** Settles what could not be settled, if it is still in flight. */
   async settleAgain(): Promise<void> {
-    for (const unsettled of this.#doubts.unsettled) {
+    for (const unsettled of this.ports.doubts.unsettled) {
       await this.#settle(unsettled.begun, unsettled.settlement, true)
-      this.#doubts.unsettled.delete(unsettled)
+      this.ports.doubts.unsettled.delete(unsettled)
     }
   }
 
@@ -184,7 +181,7 @@ export class PgOutboxCalls extends PgPart {
     let found = await this.#read(queries, group)
     if (queries.lock !== noSql) {
       const ids = [...found.lanes.keys()]
-      await this.#lanes.lock(queries, sql`l.id = ANY (${ids}::bigint[])`)
+      await this.ports.lanes.lock(queries, sql`l.id = ANY (${ids}::bigint[])`)
       found = await this.#read(queries, group)
     }
     const plan: PgPlan = new OutboxPlan(this.clock.now())
@@ -234,7 +231,7 @@ export class PgOutboxCalls extends PgPart {
     const calls = rows.map((row): LoadedCall => {
       const { ahead, asked, maker, unsent } = row
       const known = byLane.get(row.lane_id) ?? {
-        lane: this.#lanes.laneOf(row),
+        lane: this.ports.lanes.laneOf(row),
         slots: slotsOf(row),
         ahead,
         asked: [],
@@ -250,14 +247,14 @@ export class PgOutboxCalls extends PgPart {
       lanes.set(row.lane_id, facts.lane)
       return { facts, id: row.new_entry, maker, isKnown: row.is_known }
     })
-    const loaded = new Map(this.#entries.loadedOf(parts, lanes).map(one => [one.entry.id, one]))
+    const loaded = new Map(this.ports.entries.loadedOf(parts, lanes).map(one => [one.entry.id, one]))
     // The entries of these ended and were removed, or moved to another lane with their session.
     const missing = group.settles.map(({ begun }) => begun.lane).filter(id => !lanes.has(id))
     if (missing.length > 0) {
       const others =
-        await queries.all<LaneRow>(sql`SELECT ${this.#lanes.columns} FROM outbox_lane l ${joinSession}
+        await queries.all<LaneRow>(sql`SELECT ${this.ports.lanes.columns} FROM outbox_lane l ${joinSession}
         WHERE l.id = ANY (${missing}::bigint[])`)
-      for (const row of others) lanes.set(row.lane_id, this.#lanes.laneOf(row))
+      for (const row of others) lanes.set(row.lane_id, this.ports.lanes.laneOf(row))
     }
     const settles = group.settles.map(({ again, begun }): SettleFacts<PgLane> => {
       const entries = [...new Set(begun.parts.map(entryOfPart))].flatMap((id): EntryFacts<PgLane>[] => {
@@ -280,7 +277,7 @@ export class PgOutboxCalls extends PgPart {
       entries.length > 0
         ? // The planner expects the same number of ids in JSON each time, and keeps its plan.
           rowsAsJson(
-            this.#entries.select(
+            this.ports.entries.select(
               sql`e.id IN (SELECT jsonb_array_elements_text(${toJsonb(entries)}::jsonb)::bigint)`,
             ),
           )
@@ -299,7 +296,7 @@ export class PgOutboxCalls extends PgPart {
   }
 
   #selectForEnqueue(calls: readonly Enqueue[]): Sql {
-    const { columns, aheadColumn } = this.#lanes
+    const { columns, aheadColumn } = this.ports.lanes
     const wanted = calls.map(({ entry }, nth) => ({
       nth,
       name_key: sessionKeyOf(entry.session),
@@ -310,7 +307,7 @@ export class PgOutboxCalls extends PgPart {
       key: entry.key,
     }))
     return sql`SELECT w.nth, nextval('outbox_id_seq') AS new_entry, ${columns},
-      ${this.#lanes.slotColumns(calls[0]!.rules)}, ${aheadColumn},
+      ${this.ports.lanes.slotColumns(calls[0]!.rules)}, ${aheadColumn},
       ${makerOf(constantSql('w.made_by'))} AS maker,
       CASE WHEN w.mode = 'queue' THEN coalesce(${rowsAsJson(sql`SELECT ${maker} AS made_by, count(*) AS count
         FROM outbox o JOIN outbox_part p ON p.entry = o.id

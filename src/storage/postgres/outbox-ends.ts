@@ -12,7 +12,7 @@ import type { Attempt } from './database.ts'
 import type { PgEntries } from './entries.ts'
 import type { PgLane, PgLanes } from './lanes.ts'
 import { type PgPlan, writePlan } from './outbox-plans.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { LinkedPgPart } from './part.ts'
 
 /** An entry that may have to be ended. */
 interface Orphan {
@@ -38,24 +38,15 @@ async function eachApart<E extends Entry>(
   return failures
 }
 
-export class PgOutboxEnds extends PgPart {
-  readonly #entries: PgEntries
-  readonly #lanes: PgLanes
-
-  constructor(context: EngineContext, entries: PgEntries, lanes: PgLanes) {
-    super(context)
-    this.#entries = entries
-    this.#lanes = lanes
-  }
-
+export class PgOutboxEnds extends LinkedPgPart<{ lanes: PgLanes; entries: PgEntries }> {
   /** Reads an entry, lets `decide` change it, and writes that. */
   change<T>(
     id: number,
     decide: (found: EntryFacts<PgLane>, plan: PgPlan) => T | undefined,
   ): Promise<T | undefined> {
     return this.db.retry(async (queries: Attempt) => {
-      await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
-      const [found] = await this.#entries.load(queries, sql`e.id = ${id}`)
+      await this.ports.lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
+      const [found] = await this.ports.entries.load(queries, sql`e.id = ${id}`)
       if (!found) return undefined
       const plan: PgPlan = new OutboxPlan(this.clock.now())
       const result = decide(found, plan)
@@ -108,7 +99,7 @@ export class PgOutboxEnds extends PgPart {
       }
       if (!row) return undefined
       const { id } = row
-      if (!isKeyFree(row, now)) return await this.#entries.getEntry(id)
+      if (!isKeyFree(row, now)) return await this.ports.entries.getEntry(id)
       if (row.mode === 'queue')
         await this.db.run(sql`UPDATE outbox SET key = NULL WHERE id = ${id} AND key = ${key}`)
       else await this.change(id, (_found, plan) => void plan.removed.push(id))

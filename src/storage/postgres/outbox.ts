@@ -24,29 +24,22 @@ import { drive } from './drive.ts'
 import { PgEntries } from './entries.ts'
 import { PgLanes } from './lanes.ts'
 import { PgOutboxBegin } from './outbox-begin.ts'
-import { PgOutboxCalls } from './outbox-calls.ts'
+import { PgOutboxCalls, type PgOutboxParts } from './outbox-calls.ts'
 import { PgOutboxEnds } from './outbox-ends.ts'
 import { type PgPlan, writePlan } from './outbox-plans.ts'
 import { type EngineContext, PgPart } from './part.ts'
 import { postgresDialect } from './routines.ts'
 
-export class PgOutbox extends PgPart implements OutboxStore {
-  readonly #lanes: PgLanes
-  readonly #entries: PgEntries
-  readonly #doubts: Doubts
-  readonly #calls: PgOutboxCalls
-  readonly #begin: PgOutboxBegin
-  readonly #ends: PgOutboxEnds
+function createParts(context: EngineContext): PgOutboxParts {
+  const lanes = new PgLanes(context)
+  return { lanes, entries: new PgEntries(context, { lanes }), doubts: new Doubts(context.clock) }
+}
 
-  constructor(context: EngineContext) {
-    super(context)
-    this.#lanes = new PgLanes(context)
-    this.#entries = new PgEntries(context, this.#lanes)
-    this.#doubts = new Doubts(context.clock)
-    this.#calls = new PgOutboxCalls(context, this.#lanes, this.#entries, this.#doubts)
-    this.#begin = new PgOutboxBegin(context, this.#lanes, this.#entries, this.#doubts)
-    this.#ends = new PgOutboxEnds(context, this.#entries, this.#lanes)
-  }
+export class PgOutbox extends PgPart implements OutboxStore {
+  readonly #parts = createParts(this)
+  readonly #calls = new PgOutboxCalls(this, this.#parts)
+  readonly #begin = new PgOutboxBegin(this, this.#parts)
+  readonly #ends = new PgOutboxEnds(this, this.#parts)
 
   async enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): Promise<EnqueueResult> {
     for (;;) {
@@ -66,7 +59,7 @@ export class PgOutbox extends PgPart implements OutboxStore {
   }
 
   checkAdmission(session: string, user: string, count: number, rules: SendRules): Promise<Verdict> {
-    return this.#lanes.checkAdmission(session, user, count, rules)
+    return this.#parts.lanes.checkAdmission(session, user, count, rules)
   }
 
   approve(id: number, rules: SendRules, by: string, edited?: EditedText): Promise<ApproveResult | undefined> {
@@ -77,11 +70,11 @@ export class PgOutbox extends PgPart implements OutboxStore {
     queries: Attempt,
     { id, rules, by, edited }: { id: number; rules: SendRules; by: string; edited: EditedText | undefined },
   ): Promise<ApproveResult | undefined> {
-    await this.#lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
-    const [found] = await this.#entries.load(queries, sql`e.id = ${id}`)
+    await this.#parts.lanes.lock(queries, sql`l.id = (SELECT lane FROM outbox WHERE id = ${id})`)
+    const [found] = await this.#parts.entries.load(queries, sql`e.id = ${id}`)
     if (!found?.lane || !isAsked(found.entry, this.clock.now())) return undefined
     const guards = await drive(queries, refuseRevoked(postgresDialect, by))
-    const facts = { ...found, ...(await this.#lanes.readForAdmission(queries, found.lane, rules)) }
+    const facts = { ...found, ...(await this.#parts.lanes.readForAdmission(queries, found.lane, rules)) }
     const plan: PgPlan = new OutboxPlan(this.clock.now())
     const result = approve(facts, { rules, by, edited }, plan)
     if (!plan.isEmpty) await writePlan(queries, plan, guards)
@@ -100,15 +93,15 @@ export class PgOutbox extends PgPart implements OutboxStore {
     )
   }
 
-  listWaiting: OutboxStore['listWaiting'] = (rules, some) => this.#lanes.listWaiting(rules, some)
-  claim: OutboxStore['claim'] = lane => this.#lanes.claim(lane)
-  release: OutboxStore['release'] = lane => this.#lanes.release(lane)
-  getCounters: OutboxStore['getCounters'] = (session, user) => this.#lanes.getCounters(session, user)
-  getEntry: OutboxStore['getEntry'] = (id, sight) => this.#entries.getEntry(id, sight)
-  list: OutboxStore['list'] = filter => this.#entries.list(filter)
+  listWaiting: OutboxStore['listWaiting'] = (rules, some) => this.#parts.lanes.listWaiting(rules, some)
+  claim: OutboxStore['claim'] = lane => this.#parts.lanes.claim(lane)
+  release: OutboxStore['release'] = lane => this.#parts.lanes.release(lane)
+  getCounters: OutboxStore['getCounters'] = (session, user) => this.#parts.lanes.getCounters(session, user)
+  getEntry: OutboxStore['getEntry'] = (id, sight) => this.#parts.entries.getEntry(id, sight)
+  list: OutboxStore['list'] = filter => this.#parts.entries.list(filter)
   getDepth: OutboxStore['getDepth'] = () => drive(this.db, readWaiting())
-  fileOf: OutboxStore['fileOf'] = (message, sight) => this.#entries.fileOf(message, sight)
-  listFiles: OutboxStore['listFiles'] = () => this.#entries.listFiles()
+  fileOf: OutboxStore['fileOf'] = (message, sight) => this.#parts.entries.fileOf(message, sight)
+  listFiles: OutboxStore['listFiles'] = () => this.#parts.entries.listFiles()
   findByKey: OutboxStore['findByKey'] = key => this.#ends.findByKey(key)
   end: OutboxStore['end'] = (id, reason, options) => this.#ends.end(id, reason, options)
   renew: OutboxStore['renew'] = id => this.#ends.renew(id)
@@ -116,9 +109,9 @@ export class PgOutbox extends PgPart implements OutboxStore {
 
   async reap(before: number): Promise<number> {
     await this.#calls.settleAgain()
-    const begun = this.#doubts.listOver()
+    const begun = this.#parts.doubts.listOver()
     const unknown = await this.#ends.reap(before, begun)
-    this.#doubts.take(begun)
+    this.#parts.doubts.take(begun)
     return unknown
   }
 }

@@ -43,6 +43,16 @@ export abstract class PgPart implements EngineContext {
   }
 }
 
+/** A part that also uses other parts. */
+export abstract class LinkedPgPart<Ports> extends PgPart {
+  protected readonly ports: Ports
+
+  constructor(context: EngineContext, ports: Ports) {
+    super(context)
+    this.ports = ports
+  }
+}
+
 /** SQL that continues a WHERE: the message is in a scope. `message`: its name in the statement. */
 export function inScope({ bots, users }: Scope = {}, message: Sql = sql`m`): Sql {
   const ofBots = bots ? sql` AND ${message}.bot_id = ANY (${bots}::text[])` : noSql

@@ -95,7 +95,7 @@ export const createNounContext = (context: EngineContext): NounContext => ({
   keyChanges,
   *changeEntries(which, decide) {
     const lanes = new PgLanes(context)
-    const entries = new PgEntries(context, lanes)
+    const entries = new PgEntries(context, { lanes })
     yield* lanes.hold(sql`l.id IN (SELECT e.lane FROM outbox e WHERE ${which})`)
     const rows = yield* readAll<LoadedRow>(entries.select(which))
     const plan: PgPlan = new OutboxPlan(context.clock.now())

@@ -20,7 +20,7 @@ export function createState(context: EngineContext): State {
   const run = createRunner(context.db)
   return {
     sessions,
-    contexts: new PgContexts(context, sessions),
+    contexts: new PgContexts(context, { sessions }),
     logins: {
       ...openLogins(nouns, run, () => untilTouched(context)),
       finish: createFinish(context, sessions),

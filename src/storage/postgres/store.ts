@@ -46,10 +46,10 @@ export function createStore(context: EngineContext, retention: Retention): Store
     intake: new PgImportedMessages(context),
     log,
     events: openEvents(context.db, events),
-    consumers: Object.assign(new PgConsumers(context, log), openNoun(createConsumers(nouns), run)),
-    acknowledgements: new PgAcknowledgements(context, log),
+    consumers: Object.assign(new PgConsumers(context, { log }), openNoun(createConsumers(nouns), run)),
+    acknowledgements: new PgAcknowledgements(context, { log }),
     backlog: Object.assign(new PgBacklog(context), openNoun(createBacklog(nouns, logSql, events), run)),
-    conversations: new PgConversations(context, log),
+    conversations: new PgConversations(context, { log }),
     names: openNoun(
       createUserNames(nouns, name => [touchSessions(sessionKeyOf(name))]),
       run,

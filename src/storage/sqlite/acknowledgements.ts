@@ -5,7 +5,7 @@ import { notDeliveredError } from '../nouns/readers.ts'
 import { createRowBudget } from '../row-budget.ts'
 import type { ConsumerClaim } from '../store.ts'
 import type { SqliteConsumers } from './consumers.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { LinkedPart } from './engine-part.ts'
 import { listIdsIn } from './scope.ts'
 
 /** Stands for all sessions among the session keys. */
@@ -19,14 +19,7 @@ const nowhere: Place = { position: 0, handedOut: 0 }
 /** Positions of one consumer, by session key. */
 type Places = ReadonlyMap<number, Place>
 
-export class SqliteAcknowledgements extends EnginePart {
-  readonly #consumers: SqliteConsumers
-
-  constructor(context: SqliteContext, consumers: SqliteConsumers) {
-    super(context)
-    this.#consumers = consumers
-  }
-
+export class SqliteAcknowledgements extends LinkedPart<{ consumers: SqliteConsumers }> {
   readAfter(
     consumer: string,
     ack: number,
@@ -38,7 +31,7 @@ export class SqliteAcknowledgements extends EnginePart {
       key => ack > highestOf(places, key, 'position'),
     )
     // Most calls find nothing new. Such a call takes no write lock.
-    if (isNews || !places.has(allSessions) || !this.#consumers.isKnown(consumer)) {
+    if (isNews || !places.has(allSessions) || !this.ports.consumers.isKnown(consumer)) {
       this.db.transaction(() => this.#acknowledge(consumer, ack, keys))
       places = this.#readPlaces(consumer)
     }
@@ -86,7 +79,7 @@ export class SqliteAcknowledgements extends EnginePart {
   /** @throws SvcError `invalid_arguments`; nothing has changed then */
   #acknowledge(consumer: string, ack: number, keys: readonly number[]): void {
     if (!this.#readPlaces(consumer).has(allSessions)) this.#begin(consumer)
-    this.#consumers.position(consumer)
+    this.ports.consumers.position(consumer)
     const places = this.#readPlaces(consumer)
     const reached = [allSessions, ...keys].filter(key => ack <= highestOf(places, key, 'handedOut'))
     if (reached.length === 0) throw notDeliveredError()
@@ -105,7 +98,7 @@ export class SqliteAcknowledgements extends EnginePart {
   /** Starts at the consumer's position, or before the rows that were delivered and not confirmed. */
   #begin(consumer: string): void {
     const isNew = !this.db.get`SELECT 1 AS found FROM consumer WHERE name = ${consumer}`
-    const position = this.#consumers.position(consumer)
+    const position = this.ports.consumers.position(consumer)
     const open = this.db.get<{ first?: number }>`SELECT min(json_extract(ids, '$[0]')) AS first FROM lease
       WHERE consumer = ${consumer}`?.first
     const before = open === undefined ? Number.MAX_SAFE_INTEGER : open - 1

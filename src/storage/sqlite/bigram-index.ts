@@ -7,6 +7,7 @@
  * `ll`. Positions are not stored (detail=none), since the rows found are compared with the search text
  * anyway.
  */
+import { RoomPart } from '../../platform/runtime.ts'
 import type { Database } from '../../platform/sqlite.ts'
 
 /** Number of rows, and of characters in them, that may be missing in the index. */
@@ -17,19 +18,14 @@ const [tailRows, tailCharacters] = [256, 64 * 1024]
  * one; the write that makes them too many indexes them all. Indexing each row in its own commit costs five
  * times as much: one segment for each.
  */
-export class BigramIndex {
-  readonly #db: Database
+export class BigramIndex extends RoomPart<{ db: Database }> {
   /** Position at the last read. */
   #position = 0
   #characters = 0
 
-  constructor(db: Database) {
-    this.#db = db
-  }
-
   /** The highest row id that is in the index. */
   get position(): number {
-    this.#position = Number(this.#db.get`SELECT position FROM gram_position`?.position)
+    this.#position = Number(this.ports.db.get`SELECT position FROM gram_position`?.position)
     return this.#position
   }
 
@@ -38,23 +34,23 @@ export class BigramIndex {
     this.#characters += text.length
     if (id - this.#position < tailRows && this.#characters < tailCharacters) return
     this.#characters = 0
-    const tail = this.#db.all<{ id: number; text: string }>`SELECT id, text FROM message
+    const tail = this.ports.db.all<{ id: number; text: string }>`SELECT id, text FROM message
       WHERE id > ${this.position} ORDER BY id`
     for (const { id, text } of tail) this.#insert(id, text)
-    this.#db.run`UPDATE gram_position SET position = ${id}`
+    this.ports.db.run`UPDATE gram_position SET position = ${id}`
     this.#position = id
   }
 
   /** Call it when the text of a row changed, inside the transaction. */
   update(id: number, text: string): void {
     if (id > this.position) return
-    this.#db.run`DELETE FROM gram WHERE rowid = ${id}`
+    this.ports.db.run`DELETE FROM gram WHERE rowid = ${id}`
     this.#insert(id, text)
   }
 
   #insert(id: number, text: string): void {
     const body = gramsOf(text)
-    if (body !== '') this.#db.run`INSERT INTO gram (rowid, body) VALUES (${id}, ${body})`
+    if (body !== '') this.ports.db.run`INSERT INTO gram (rowid, body) VALUES (${id}, ${body})`
   }
 }
 

@@ -1,5 +1,7 @@
 /** Commits: joins the writes of many callers, and notifies those that wait for changes. */
+
 import type { Log } from '../../platform/log.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { Tasks } from '../../platform/tasks.ts'
 
@@ -7,6 +9,8 @@ interface NotifierPorts {
   db: Database
   log: Log
   tasks: Tasks
+  /** Whether the awaited changes can no longer come, which ends the waits; checked each time. */
+  isLost(): boolean
 }
 
 /** Commits of other processes are noticed within this time, while a caller waits. */
@@ -16,23 +20,14 @@ const checkEveryMs = 50
  * Resolves waits after commits: this process calls `notify`; commits of other processes show in SQLite's
  * commit counter. A waiting `recv` wakes up through it (`MessageLog.wait`).
  */
-export class ChangeNotifier {
-  readonly #ports: NotifierPorts
-  readonly #isLost: () => boolean
+export class ChangeNotifier extends RoomPart<NotifierPorts> {
   readonly #waiting = new Set<() => void>()
   #stopWatching: (() => void) | undefined
   /**
    * Counter at the last read, which may be long ago: a new wait ends for everything that was committed since
    * its caller read the rows.
    */
-  #version: number
-
-  /** @param lost whether the awaited changes can no longer come, which ends the waits; checked each time */
-  constructor(ports: NotifierPorts, lost: () => boolean) {
-    this.#ports = ports
-    this.#isLost = lost
-    this.#version = this.#readVersion()
-  }
+  #version = this.#readVersion()
 
   /** Resolves with the next commit, when `ms` have passed or the signal aborts. */
   wait(signal: AbortSignal, ms: number): Promise<void> {
@@ -61,12 +56,12 @@ export class ChangeNotifier {
 
   /** Reads the commit counter for all waits. It counts only the commits of other processes. */
   #watch(): () => void {
-    const { log, tasks } = this.#ports
+    const { log, tasks } = this.ports
     const failure = 'store cannot be watched'
     const task = tasks.register({ name: 'store_watch', everyMs: checkEveryMs, failure, log })
     const look = () => {
       const now = this.#readVersion()
-      if (now === this.#version && !this.#isLost()) return
+      if (now === this.#version && !this.ports.isLost()) return
       this.#version = now
       this.notify()
     }
@@ -78,7 +73,7 @@ export class ChangeNotifier {
   }
 
   #readVersion(): number {
-    return Number(this.#ports.db.get`PRAGMA data_version`?.data_version)
+    return Number(this.ports.db.get`PRAGMA data_version`?.data_version)
   }
 }
 
@@ -93,16 +88,14 @@ interface Write {
  * share one BEGIN … COMMIT and one fsync. Each has its own savepoint, so a failed write does not affect the
  * others. A single caller is not delayed.
  */
-export class CommitQueue {
-  readonly #db: Database
-  readonly #check: () => void
-  #writes: Write[] = []
+interface QueuePorts {
+  db: Database
+  /** Throws if nothing can be written now; called before each transaction. */
+  check(): void
+}
 
-  /** @param check throws if nothing can be written now; called before each transaction */
-  constructor(db: Database, check: () => void) {
-    this.#db = db
-    this.#check = check
-  }
+export class CommitQueue extends RoomPart<QueuePorts> {
+  #writes: Write[] = []
 
   /** Runs `work` (synchronous) in the next transaction; resolves when it is on the disk. */
   write<T>(work: () => T): Promise<T> {
@@ -119,8 +112,8 @@ export class CommitQueue {
     if (writes.length === 0) return
     const ends: (() => void)[] = []
     try {
-      this.#check()
-      this.#db.transaction(() => {
+      this.ports.check()
+      this.ports.db.transaction(() => {
         for (const write of writes)
           ends.push(writes.length === 1 ? runWrite(write) : this.#runInSavepoint(write))
       })
@@ -132,15 +125,15 @@ export class CommitQueue {
   }
 
   #runInSavepoint(write: Write): () => void {
-    this.#db.run('SAVEPOINT one')
+    this.ports.db.run('SAVEPOINT one')
     try {
       const end = runWrite(write)
-      this.#db.run('RELEASE one')
+      this.ports.db.run('RELEASE one')
       return end
     } catch (error) {
       // A full disk has ended the whole transaction already. Then this throws, and all writes are rejected.
-      this.#db.exec('ROLLBACK TO one')
-      this.#db.exec('RELEASE one')
+      this.ports.db.exec('ROLLBACK TO one')
+      this.ports.db.exec('RELEASE one')
       return () => write.reject(error)
     }
   }

@@ -33,6 +33,16 @@ export abstract class EnginePart implements SqliteContext {
   }
 }
 
+/** A part that also uses other parts. */
+export abstract class LinkedPart<Ports> extends EnginePart {
+  protected readonly ports: Ports
+
+  constructor(context: SqliteContext, ports: Ports) {
+    super(context)
+    this.ports = ports
+  }
+}
+
 /** Distinguishes this process from an earlier one with the same process id. */
 const runId = crypto.randomUUID().slice(0, 8)
 const host = hostname()

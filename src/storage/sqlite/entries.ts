@@ -13,7 +13,7 @@ import {
   partColumns,
   partOf,
 } from '../rules/outbox-rows.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { LinkedPart } from './engine-part.ts'
 import { laneRowColumns, type SqliteLane, type SqliteLaneRow, type SqliteOutboxLanes } from './lanes.ts'
 import { keyNameOf } from './messages.ts'
 
@@ -27,20 +27,14 @@ const maker = makerOf(constantSql('o.made_by'))
 const selectOne = `${select} WHERE e.id = ? ORDER BY p.id`
 const selectSome = `${select} WHERE e.id IN (SELECT value FROM json_each(?)) ORDER BY e.id, p.id`
 
-export class SqliteOutboxEntries extends EnginePart {
-  readonly #lanes: SqliteOutboxLanes
-
-  constructor(ground: SqliteContext, lanes: SqliteOutboxLanes) {
-    super(ground)
-    this.#lanes = lanes
-  }
-
+export class SqliteOutboxEntries extends LinkedPart<{ lanes: SqliteOutboxLanes }> {
   /** Reads entries for decisions; each lane is one object. @param isStored the counters as they are in the rows */
   load(ids: readonly number[], isStored = true): EntryFacts<SqliteLane>[] {
     const lanes = new Map<number, SqliteLane>()
     return this.#read(ids).map(rows => {
       const { lane_id: id } = rows[0]!
-      const lane = id === undefined ? undefined : (lanes.get(id) ?? this.#lanes.laneOf(rows[0]!, isStored))
+      const lane =
+        id === undefined ? undefined : (lanes.get(id) ?? this.ports.lanes.laneOf(rows[0]!, isStored))
       if (lane) lanes.set(lane.id, lane)
       return { entry: entryOf(rows), ...(lane && { lane }) }
     })

@@ -12,7 +12,7 @@ import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
 import { counterOf, holdOf, type LaneColumns, laneColumns, unusedLane } from '../rules/outbox-rows.ts'
 import { mapContextToken } from '../sealed-places.ts'
 import { contextOfRow, type HeardRow } from './context-archive.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { LinkedPart } from './engine-part.ts'
 import { rejectErased } from './erased-users.ts'
 
 /**
@@ -46,14 +46,7 @@ export interface SqliteLane extends LaneFacts {
 /** Contexts in the contexts.json of a session, by user. */
 export type FileContexts = (session: string) => ReadonlyMap<string, UserContext>
 
-export class SqliteOutboxLanes extends EnginePart {
-  readonly #fileContexts: FileContexts
-
-  constructor(ground: SqliteContext, fileContexts: FileContexts) {
-    super(ground)
-    this.#fileContexts = fileContexts
-  }
-
+export class SqliteOutboxLanes extends LinkedPart<{ fileContexts: FileContexts }> {
   /**
    * Same as `OutboxLanes.listWaiting`. The events of sent messages show in which lanes messages started to
    * wait.
@@ -132,7 +125,8 @@ export class SqliteOutboxLanes extends EnginePart {
             key,
           )
     const found = new Map(rows.map(row => [row.peer, this.laneOf(row).counter]))
-    for (const peer of this.#fileContexts(session).keys()) if (!found.has(peer)) found.set(peer, of(peer))
+    for (const peer of this.ports.fileContexts(session).keys())
+      if (!found.has(peer)) found.set(peer, of(peer))
     return found
   }
 
@@ -202,7 +196,7 @@ export class SqliteOutboxLanes extends EnginePart {
     const now = this.clock.now()
     const context = isStored
       ? undefined
-      : newestContext(row.known ?? this.#fileContexts(session).get(user), contextOfRow(row), now)
+      : newestContext(row.known ?? this.ports.fileContexts(session).get(user), contextOfRow(row), now)
     const isTaken = !this.owner.mayTake(owner, lease_until - now, laneLeaseMs)
     return {
       id,

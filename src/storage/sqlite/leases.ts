@@ -5,6 +5,7 @@ import { AwakeTime, type Clock } from '../../platform/clock.ts'
 import { type FileLock, openLock } from '../../platform/lock.ts'
 import { inspectLock } from '../../platform/lock-look.ts'
 import type { Log } from '../../platform/log.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import type { Tasks } from '../../platform/tasks.ts'
@@ -21,7 +22,7 @@ interface LeasePorts {
 /** @param path path of the lock file; its modification time is the sign of life */
 export async function openLeases(path: string, ports: LeasePorts): Promise<Leases> {
   const lock = await openLock(path)
-  const heartbeat = new Heartbeat(path, ports.clock)
+  const heartbeat = new Heartbeat({ path, clock: ports.clock })
   return {
     async join() {
       const taken = await lock.tryLock().catch(error => {
@@ -87,23 +88,17 @@ const longestCheckMs = 2000
  * keeps its lock, and no other may poll then, so the lock alone proves nothing. While polling goes on, the
  * lock file is touched.
  */
-export class Heartbeat {
-  readonly #path: string
+export class Heartbeat extends RoomPart<{ path: string; clock: Clock }> {
   /** Modification time at the last check. Only changes count, so a changed clock has no effect. */
   #seen: number | undefined
-  readonly #awake: AwakeTime
+  readonly #awake = new AwakeTime(this.ports.clock, longestCheckMs)
   /** Time watched without a sign of life. */
   #silentMs = 0
-
-  constructor(path: string, clock: Clock) {
-    this.#path = path
-    this.#awake = new AwakeTime(clock, longestCheckMs)
-  }
 
   /** Touches the file. If that fails, other processes miss a sign of life; polling itself continues. */
   async beat(): Promise<void> {
     const now = new Date()
-    await utimes(this.#path, now, now)
+    await utimes(this.ports.path, now, now)
   }
 
   /**
@@ -111,7 +106,7 @@ export class Heartbeat {
    * long
    */
   async isStalled(): Promise<boolean> {
-    const beatenAt = await stat(this.#path).then(
+    const beatenAt = await stat(this.ports.path).then(
       info => info.mtimeMs,
       () => undefined,
     )

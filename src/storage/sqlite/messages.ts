@@ -1,11 +1,8 @@
 /** Rows of the message log: inserts, settles and reads them. */
 import { isWhole, type Scope } from '../../model/access.ts'
 import { clockSkewMs, type Inbound, nextContextOf } from '../../model/session.ts'
-import { type Clock, systemClock } from '../../platform/clock.ts'
-import type { Log } from '../../platform/log.ts'
-import type { Sealer } from '../../platform/sealing.ts'
+import { systemClock } from '../../platform/clock.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
-import type { Database } from '../../platform/sqlite.ts'
 import {
   type BatchPart,
   batchPartOf,
@@ -55,20 +52,8 @@ const ofDirection = (direction: ReadFilter['direction']): Sql =>
   direction === undefined ? constantSql(isKept) : direction === 'sent' ? sql` AND m.sent = 1` : isReceived
 
 export class SqliteMessages extends SqliteSessionKeys {
-  readonly #db: Database
-  readonly #clock: Clock
-  readonly #log: Log
-  readonly #sealer: Sealer
-  readonly grams: BigramIndex
-
-  constructor(db: Database, clock: Clock, log: Log, sealer: Sealer) {
-    super(db)
-    this.#db = db
-    this.#clock = clock
-    this.#log = log
-    this.#sealer = sealer
-    this.grams = new BigramIndex(db)
-  }
+  readonly grams = new BigramIndex(this.ports)
+  readonly #db = this.ports.db
 
   /** @param part part of a larger batch. @returns for each message its row id, or `duplicate` */
   insertReceived(
@@ -79,7 +64,7 @@ export class SqliteMessages extends SqliteSessionKeys {
   ): (number | 'duplicate')[] {
     if (batch.length === 0) return []
     return this.#db.transaction(() => {
-      const now = this.#clock.now()
+      const now = this.ports.clock.now()
       const key = this.ensureKey(session)
       return this.judge(botId, part).map(judged => this.#insertArrived(judged, session, key, botId, now))
     })
@@ -98,7 +83,7 @@ export class SqliteMessages extends SqliteSessionKeys {
           WHERE timestamp = ${message.timestamp} AND content_hash = ${hash} AND sent = 0
           AND peer = ${message.from_user} AND bot_id = ${bot} AND stored_at > ${since}`.map(({ id }) => id),
     }
-    return judgeMessages(stored, botId, part, this.#clock.now())
+    return judgeMessages(stored, botId, part, this.ports.clock.now())
   }
 
   #insertArrived(
@@ -109,17 +94,20 @@ export class SqliteMessages extends SqliteSessionKeys {
     now: number,
   ): number | 'duplicate' {
     if (verdict === 'repeat')
-      this.#log.info('message delivered again under a new id', { session, message_id: id })
+      this.ports.log.info('message delivered again under a new id', { session, message_id: id })
     if (verdict === 'repeat' || verdict === 'known') {
       this.#renewToken(key, message)
       return 'duplicate'
     }
     if (verdict === 'renamed') {
-      this.#log.warn('two different messages came under one id; both are kept', { session, message_id: id })
+      this.ports.log.warn('two different messages came under one id; both are kept', {
+        session,
+        message_id: id,
+      })
     }
     removeErased(this.#db, message.from_user)
     const text = toSearchableText(message.text)
-    const raw = mapRaw(message.raw, id, this.#sealer.seal)
+    const raw = mapRaw(message.raw, id, this.ports.sealer.seal)
     const { lastInsertRowid } = this.#db.run`INSERT INTO message (message_id, session, sent, bot_id, peer,
       msg_type, timestamp, stored_at, content_hash, text, raw)
       VALUES (${id}, ${key}, 0, ${botId}, ${message.from_user}, ${message.msg_type}, ${message.timestamp},
@@ -131,7 +119,7 @@ export class SqliteMessages extends SqliteSessionKeys {
     // a new user again if the session is gone.
     const { written_at: at, from_user, contextToken } = message
     if (at === undefined || !from_user) return lastInsertRowid
-    const token = contextToken ? mapContextToken(contextToken, from_user, this.#sealer.seal) : undefined
+    const token = contextToken ? mapContextToken(contextToken, from_user, this.ports.sealer.seal) : undefined
     const context = firstContextOf({ user_id: from_user, token, received_at: at })
     // A time in the future comes from a clock that has been set back since.
     this.#db.run`INSERT INTO outbox_lane (session, peer, received_at, token, token_at, context)
@@ -148,7 +136,7 @@ export class SqliteMessages extends SqliteSessionKeys {
   #renewToken(key: number, { contextToken, from_user, repeated }: ReceivedMessage): void {
     if (!contextToken || !repeated) return
     const { received_at, again } = repeated
-    const token = mapContextToken(contextToken, from_user, this.#sealer.seal)
+    const token = mapContextToken(contextToken, from_user, this.ports.sealer.seal)
     this.#db
       .run`UPDATE outbox_lane SET token = ${token}, token_at = received_at WHERE session = ${key} AND peer = ${from_user}
       AND (received_at = ${received_at} OR ${again ? 1 : 0} AND received_at < ${received_at})`
@@ -192,8 +180,8 @@ export class SqliteMessages extends SqliteSessionKeys {
         reason_code = ${row.reason_code}, reason_quote = ${row.reason_quote}, sent_with = ${row.sent_with}
         WHERE id = ${id} AND sent = 1`
     // The trigger that writes the event uses the system clock; the store's clock may be the sandbox's.
-    if (this.#clock !== systemClock)
-      this.#db.run`UPDATE event SET at = ${this.#clock.now()}
+    if (this.ports.clock !== systemClock)
+      this.#db.run`UPDATE event SET at = ${this.ports.clock.now()}
       WHERE place = (SELECT max(place) FROM event) AND message = ${id}`
     if (text !== undefined && before && before.text !== text) this.grams.update(id, text)
   }

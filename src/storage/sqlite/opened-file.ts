@@ -2,32 +2,25 @@
  * Checks that the opened file is still the file at its path. A file that was deleted or moved can still be
  * read and written, and what was written is lost when it is closed.
  */
+
 import { statSync } from 'node:fs'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 
 /** Reads check at most this often. */
 const checkEveryMs = 1000
 
-export class OpenedStoreFile {
-  readonly #path: string
-  readonly #clock: Clock
+export class OpenedStoreFile extends RoomPart<{ path: string; clock: Clock }> {
   /** Identity of the opened file; undefined for a store in memory. */
-  readonly #file: string | undefined
+  readonly #file = findFileId(this.ports.path)
   #isLost = false
   /** Monotonic. */
-  #checkedAt: number
-
-  constructor(path: string, clock: Clock) {
-    this.#path = path
-    this.#clock = clock
-    this.#file = findFileId(path)
-    this.#checkedAt = clock.monotonic()
-  }
+  #checkedAt = this.ports.clock.monotonic()
 
   /** Whether the file is gone or was replaced, as of at most a second ago. */
   get isLost(): boolean {
-    if (this.#clock.monotonic() - this.#checkedAt < checkEveryMs) return this.#isLost
+    if (this.ports.clock.monotonic() - this.#checkedAt < checkEveryMs) return this.#isLost
     try {
       return this.#check()
     } catch {
@@ -55,8 +48,8 @@ export class OpenedStoreFile {
   }
 
   #check(): boolean {
-    this.#checkedAt = this.#clock.monotonic()
-    this.#isLost = findFileId(this.#path) !== this.#file
+    this.#checkedAt = this.ports.clock.monotonic()
+    this.#isLost = findFileId(this.ports.path) !== this.#file
     return this.#isLost
   }
 }

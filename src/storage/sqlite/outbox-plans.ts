@@ -9,18 +9,11 @@ import {
   type PartSender,
   type SlotChange,
 } from '../rules/outbox-plan.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { LinkedPart } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
 import type { SqliteLane } from './lanes.ts'
 
-export class SqliteOutboxPlans extends EnginePart {
-  readonly #entries: SqliteOutboxEntries
-
-  constructor(ground: SqliteContext, entries: SqliteOutboxEntries) {
-    super(ground)
-    this.#entries = entries
-  }
-
+export class SqliteOutboxPlans extends LinkedPart<{ entries: SqliteOutboxEntries }> {
   /** Lets `work` decide, and writes that. */
   decide<T>(work: (plan: OutboxPlan<SqliteLane>) => T): T {
     const plan = new OutboxPlan<SqliteLane>(this.clock.now())
@@ -34,7 +27,7 @@ export class SqliteOutboxPlans extends EnginePart {
     id: number,
     work: (found: EntryFacts<SqliteLane>, plan: OutboxPlan<SqliteLane>) => T,
   ): T | undefined {
-    const [found] = this.#entries.load([id])
+    const [found] = this.ports.entries.load([id])
     return found && this.decide(plan => work(found, plan))
   }
 

@@ -51,7 +51,7 @@ import {
   type KeyFacts,
 } from '../rules/outbox-ends.ts'
 import { type PartRow, partColumns, partOf } from '../rules/outbox-rows.ts'
-import { EnginePart, type SqliteContext } from './engine-part.ts'
+import { LinkedPart } from './engine-part.ts'
 import type { SqliteOutboxEntries } from './entries.ts'
 import {
   laneRowColumns,
@@ -97,28 +97,20 @@ export interface SqliteOutboxParts {
   lanes: SqliteOutboxLanes
   entries: SqliteOutboxEntries
   plans: SqliteOutboxPlans
+  clockTrust: ClockTrust
 }
 
-export class SqliteOutbox extends EnginePart {
-  readonly #parts: SqliteOutboxParts
-  readonly #clockTrust: ClockTrust
-
-  constructor(ground: SqliteContext, parts: SqliteOutboxParts, clockTrust: ClockTrust) {
-    super(ground)
-    this.#parts = parts
-    this.#clockTrust = clockTrust
-  }
-
+export class SqliteOutbox extends LinkedPart<SqliteOutboxParts> {
   enqueue(entry: NewEntry, rules: SendRules, first?: SentMessage): EnqueueResult {
     const earlier = entry.key === undefined ? undefined : this.findByKey(entry.key)
     if (earlier) return { state: 'known', entry: earlier }
     const { facts, maker } = this.#loadForEnqueue(entry, rules)
     const call = { entry, maker, id: 0, rules, first, owner: this.owner.name }
-    return this.#parts.plans.decide(plan => enqueue(facts, call, plan))()
+    return this.ports.plans.decide(plan => enqueue(facts, call, plan))()
   }
 
   #loadForEnqueue(entry: NewEntry, rules: SendRules): { facts: EnqueueFacts<SqliteLane>; maker: string } {
-    const { entries, lanes } = this.#parts
+    const { entries, lanes } = this.ports
     const lane = lanes.of(entry)
     const unsent = entry.mode === 'queue' ? entries.countUnsent(lane.id) : []
     const asked = isHeldBack(entry) ? entries.countAsked(lane.sessionKey) : []
@@ -132,26 +124,26 @@ export class SqliteOutbox extends EnginePart {
   }
 
   #readForAdmission(lane: SqliteLane, rules: SendRules) {
-    const { lanes } = this.#parts
+    const { lanes } = this.ports
     return { slots: lanes.slotsOf(lane, rules), ahead: lanes.listAhead(lane.id) }
   }
 
   approve(id: number, rules: SendRules, by: string, edited?: EditedText): ApproveResult | undefined {
-    const [found] = this.#parts.entries.load([id], false)
+    const [found] = this.ports.entries.load([id], false)
     if (!found?.lane || !isAsked(found.entry, this.clock.now())) return undefined
     drive(this.db, refuseRevoked(sqliteDialect, by))
     const facts = { ...found, ...this.#readForAdmission(found.lane, rules) }
-    return this.#parts.plans.decide(plan => approve(facts, { rules, by, edited }, plan))
+    return this.ports.plans.decide(plan => approve(facts, { rules, by, edited }, plan))
   }
 
   begin(ids: readonly number[], botId: string, rules: SendRules, message: SentMessage): BeginResult {
     const facts = this.#loadForBegin(ids, botId, rules)
     const how = { count: ids.length, botId, rules, message, owner: this.owner.name }
-    return this.#parts.plans.decide(plan => begin(facts, how, plan))()
+    return this.ports.plans.decide(plan => begin(facts, how, plan))()
   }
 
   #loadForBegin(ids: readonly number[], botId: string, rules: SendRules): BeginFacts<SqliteLane> | undefined {
-    const { entries, lanes } = this.#parts
+    const { entries, lanes } = this.ports
     const rows = ids.flatMap(id => this.db.get<BeginRow>(selectForBegin, botId, id) ?? [])
     const [row] = rows
     if (!row) return undefined
@@ -169,11 +161,11 @@ export class SqliteOutbox extends EnginePart {
 
   settle(begun: BegunMessage, settlement: Settlement): SettleResult {
     const facts = this.#loadForSettle(begun)
-    return this.#parts.plans.decide(plan => settle(facts, begun, settlement, plan))
+    return this.ports.plans.decide(plan => settle(facts, begun, settlement, plan))
   }
 
   #loadForSettle(begun: BegunMessage): SettleFacts<SqliteLane> {
-    const { entries, lanes } = this.#parts
+    const { entries, lanes } = this.ports
     const ids = [...new Set(begun.parts.map(id => Math.floor(id / partsPerEntry)))]
     const found = entries.load(ids)
     const inOrder = ids.flatMap(id => found.find(({ entry }) => entry.id === id) ?? [])
@@ -188,13 +180,13 @@ export class SqliteOutbox extends EnginePart {
    * @returns the lane with the parts that wait in it; undefined while another process has the lane
    */
   claim(id: number): ClaimedLane | undefined {
-    const { entries, lanes } = this.#parts
+    const { entries, lanes } = this.ports
     const lane = lanes.claim(id)
     return lane && { ...lane, parts: entries.waiting(id, lookahead) }
   }
 
   end(id: number, reason: EndReason, options: { only?: SendMode; by?: string } = {}): EndedEntry | undefined {
-    return this.#parts.plans.change(id, (found, plan) => end(found, reason, options, plan))
+    return this.ports.plans.change(id, (found, plan) => end(found, reason, options, plan))
   }
 
   /** Returns ids of the queued entries whose time has come. */
@@ -209,7 +201,7 @@ export class SqliteOutbox extends EnginePart {
 
   expire(due: readonly number[], reasons?: ExpiryReasons): EndedEntry[] {
     return due
-      .flatMap(id => this.#parts.plans.change(id, (entry, plan) => expire(entry, reasons, plan)) ?? [])
+      .flatMap(id => this.ports.plans.change(id, (entry, plan) => expire(entry, reasons, plan)) ?? [])
       .filter(({ ended, isLetGo }) => ended > 0 || isLetGo)
   }
 
@@ -227,14 +219,14 @@ export class SqliteOutbox extends EnginePart {
    * Finds the entry that answers for a key. A call that died is ended first; a key older than a day is free.
    */
   findByKey(key: string): StoredEntry | undefined {
-    const { entries, plans } = this.#parts
+    const { entries, plans } = this.ports
     const find = () => {
       const row = this.db.get<CallRow>`SELECT id, mode, owner, created_at, expires_at, ended_at FROM outbox
         WHERE key = ${key}`
       return row && { ...row, isDead: row.owner !== undefined && this.owner.isDead(row.owner) }
     }
     // A clock that was set ahead must not make a repeated call send twice.
-    const now = this.#clockTrust.isTrusted ? this.clock.now() : Number.NEGATIVE_INFINITY
+    const now = this.ports.clockTrust.isTrusted ? this.clock.now() : Number.NEGATIVE_INFINITY
     let row = find()
     if (row && isCallOver(row, now)) {
       plans.change(row.id, (found, plan) => endOrphan(found, { lost: [], isOver: true }, plan))
@@ -252,7 +244,7 @@ export class SqliteOutbox extends EnginePart {
   reap(orphans: readonly Orphan[]): number {
     let unknown = 0
     for (const orphan of orphans)
-      unknown += this.#parts.plans.change(orphan.id, (found, plan) => endOrphan(found, orphan, plan)) ?? 0
+      unknown += this.ports.plans.change(orphan.id, (found, plan) => endOrphan(found, orphan, plan)) ?? 0
     return unknown
   }
 

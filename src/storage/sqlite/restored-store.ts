@@ -29,7 +29,7 @@ export async function prepareRestoredStore(
   path: string,
   { clock, keepKeys, line }: { clock: Clock; keepKeys: boolean; line?: NewAuditLine | undefined },
 ): Promise<StandingStill> {
-  const db = await openDatabase(path)
+  using db = await openDatabase(path)
   try {
     await rejectForeignParts(db)
     // An index may hide rows from a change.
@@ -46,8 +46,6 @@ export async function prepareRestoredStore(
     })
   } catch (error) {
     throw storeErrorOf(error, 'messages.db cannot be restored')
-  } finally {
-    db.close()
   }
 }
 
@@ -57,16 +55,12 @@ export async function prepareRestoredStore(
  * @throws SvcError `invalid_arguments`
  */
 async function rejectForeignParts(db: Database): Promise<void> {
-  const expected = await openDatabase(':memory:')
-  try {
-    migrate(expected, { target: db.one<{ user_version: number }>`PRAGMA user_version`.user_version })
-    const different = differencesOf(db, expected)
-    if (different.length === 0) return
-    const named = different.slice(0, 5).join(', ')
-    throw badArgument('file', `its messages.db is not as svc makes it: ${named}`)
-  } finally {
-    expected.close()
-  }
+  using expected = await openDatabase(':memory:')
+  migrate(expected, { target: db.one<{ user_version: number }>`PRAGMA user_version`.user_version })
+  const different = differencesOf(db, expected)
+  if (different.length === 0) return
+  const named = different.slice(0, 5).join(', ')
+  throw badArgument('file', `its messages.db is not as svc makes it: ${named}`)
 }
 
 /** Returns everything in the schema by its name. What SQLite has counted of the rows is left out. */
@@ -92,12 +86,12 @@ function clearOwners(db: Database): void {
 }
 
 function groundOf(db: Database, clock: Clock) {
-  const messages = new SqliteMessages(db, clock, silentLog, untouched)
+  const messages = new SqliteMessages({ db, clock, log: silentLog, sealer: untouched })
   const ground = { db, clock, messages, owner: new ProcessOwner(), sealer: untouched }
-  const lanes = new SqliteOutboxLanes(ground, () => new Map())
-  const entries = new SqliteOutboxEntries(ground, lanes)
-  const plans = new SqliteOutboxPlans(ground, entries)
-  const outbox = new SqliteOutbox(ground, { lanes, entries, plans }, new ClockTrust(clock, {}))
+  const lanes = new SqliteOutboxLanes(ground, { fileContexts: () => new Map() })
+  const entries = new SqliteOutboxEntries(ground, { lanes })
+  const plans = new SqliteOutboxPlans(ground, { entries })
+  const outbox = new SqliteOutbox(ground, { lanes, entries, plans, clockTrust: new ClockTrust(clock, {}) })
   return { db, entries, outbox, nouns: createNounContext(ground, plans) }
 }
 

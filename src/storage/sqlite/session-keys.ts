@@ -1,6 +1,11 @@
 /** The keys under which the rows of a session are stored, and the sessions that a user wrote to. Both are cached. */
+
 import type { Scope } from '../../model/access.ts'
 import { sessionKeyOf } from '../../model/session.ts'
+import type { Clock } from '../../platform/clock.ts'
+import type { Log } from '../../platform/log.ts'
+import { RoomPart } from '../../platform/runtime.ts'
+import type { Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 
 /** Maximum number of cached values. */
@@ -10,17 +15,12 @@ const unchangedKept = 1000
  * Cache of values from the tables, valid until another process commits. After a write of this process, call
  * `forget`.
  */
-class TableCache<T> {
-  readonly #db: Database
+class TableCache<T> extends RoomPart<{ db: Database }> {
   readonly #kept = new Map<string, T>()
   #version: unknown
 
-  constructor(db: Database) {
-    this.#db = db
-  }
-
   get(key: string, load: () => T): T {
-    const version = this.#db.get`PRAGMA data_version`?.data_version
+    const version = this.ports.db.get`PRAGMA data_version`?.data_version
     if (version !== this.#version || this.#kept.size >= unchangedKept) this.#kept.clear()
     this.#version = version
     const found = this.#kept.get(key)
@@ -36,27 +36,27 @@ class TableCache<T> {
   }
 }
 
-export class SqliteSessionKeys {
-  readonly #db: Database
+export interface MessagePorts {
+  db: Database
+  clock: Clock
+  log: Log
+  sealer: Sealer
+}
+
+export class SqliteSessionKeys extends RoomPart<MessagePorts> {
   /** Session keys by folded name. */
-  readonly #keys: TableCache<Map<string, number[]>>
+  readonly #keys = new TableCache<Map<string, number[]>>(this.ports)
   /** Sessions of each user's newest messages. */
-  readonly #writtenTo: TableCache<string[]>
+  readonly #writtenTo = new TableCache<string[]>(this.ports)
   /** Number of changes of this process to rows of sent messages and to names of their sessions. */
   sentChanges = 0
-
-  constructor(db: Database) {
-    this.#db = db
-    this.#keys = new TableCache(db)
-    this.#writtenTo = new TableCache(db)
-  }
 
   /** Renames a session. Call it inside a transaction. @param keys keys of the session */
   renameSession(keys: readonly number[], newName: string): void {
     this.sentChanges += 1
     this.#keys.forget()
     this.#writtenTo.forget()
-    this.#db.run`UPDATE session SET name = ${newName}, renaming = NULL,
+    this.ports.db.run`UPDATE session SET name = ${newName}, renaming = NULL,
       named = named + (SELECT max(named) + 1 FROM session) WHERE key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))`
   }
 
@@ -75,7 +75,7 @@ export class SqliteSessionKeys {
   listKeysIn(session: string | undefined, { bots }: Scope = {}): number[] | undefined {
     const named = session === undefined ? undefined : this.listSessionKeys(session)
     if (!bots) return named
-    const own = this.#db.all<{ key: number }>`SELECT DISTINCT session AS key FROM session_bot
+    const own = this.ports.db.all<{ key: number }>`SELECT DISTINCT session AS key FROM session_bot
       WHERE bot_id IN (SELECT value FROM json_each(${JSON.stringify(bots)}))`
     return own.map(({ key }) => key).filter(key => named?.includes(key) !== false)
   }
@@ -84,7 +84,7 @@ export class SqliteSessionKeys {
   keysOf(names: readonly string[]): number[][] {
     const keys = this.#keys.get('', () => {
       const byName = new Map<string, number[]>()
-      const sessions = this.#db.all<{ key: number; name: string }>`SELECT key, name FROM session
+      const sessions = this.ports.db.all<{ key: number; name: string }>`SELECT key, name FROM session
         ORDER BY named, key`
       for (const { key, name } of sessions) {
         const folded = sessionKeyOf(name)
@@ -99,10 +99,10 @@ export class SqliteSessionKeys {
   ensureKey(name: string): number {
     const known = this.#findRow(name)
     if (known?.unused_since !== undefined)
-      this.#db.run`UPDATE session SET unused_since = NULL WHERE key = ${known.key}`
+      this.ports.db.run`UPDATE session SET unused_since = NULL WHERE key = ${known.key}`
     if (known) return known.key
     this.#keys.forget()
-    return this.#db
+    return this.ports.db
       .run`INSERT INTO session (name, named) SELECT ${name}, coalesce(max(named), 0) FROM session`
       .lastInsertRowid
   }
@@ -113,14 +113,14 @@ export class SqliteSessionKeys {
   }
 
   #findRow(name: string) {
-    return this.#db.get<{ key: number; unused_since?: number }>`SELECT key, unused_since FROM session
+    return this.ports.db.get<{ key: number; unused_since?: number }>`SELECT key, unused_since FROM session
       WHERE name = ${name} ORDER BY named DESC, key DESC LIMIT 1`
   }
 
   /** Returns the sessions of the newest messages that a user wrote. */
   findWrittenSessions(peer: string): readonly string[] {
     return this.#writtenTo.get(peer, () => {
-      const rows = this.#db.all<{ name: string }>`SELECT DISTINCT name FROM (SELECT session AS key, sent
+      const rows = this.ports.db.all<{ name: string }>`SELECT DISTINCT name FROM (SELECT session AS key, sent
         FROM message INDEXED BY message_peer
         WHERE peer = ${peer} ORDER BY id DESC LIMIT 30) JOIN session USING (key) WHERE sent = 0`
       return rows.map(({ name }) => name)

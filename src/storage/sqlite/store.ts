@@ -123,14 +123,14 @@ export const openSqliteStore = (options: StoreOptions): Promise<SqliteStore> =>
 
 function createStore(db: Database, options: StoreOptions): StrictMethods<SqliteStore> {
   const { clock, log, path, sealer = noSealer } = options
-  const messages = new SqliteMessages(db, clock, log, sealer)
+  const messages = new SqliteMessages({ db, clock, log, sealer })
   const work = new SqliteWork({ ...options, db, messages })
   const clockTrust = new ClockTrust(clock, drive(db, readClock(clock.now(), storeTable)))
   const context: SqliteContext = { db, messages, clock, sealer, owner: new ProcessOwner() }
-  const lanes = new SqliteOutboxLanes(context, options.fileContexts ?? (() => new Map()))
-  const entries = new SqliteOutboxEntries(context, lanes)
-  const plans = new SqliteOutboxPlans(context, entries)
-  const outbox = createOutbox(context, work, { lanes, entries, plans }, clockTrust)
+  const lanes = new SqliteOutboxLanes(context, { fileContexts: options.fileContexts ?? (() => new Map()) })
+  const entries = new SqliteOutboxEntries(context, { lanes })
+  const plans = new SqliteOutboxPlans(context, { entries })
+  const outbox = createOutbox(context, work, { lanes, entries, plans, clockTrust })
   const { backlog, consumers, names, ...readers } = createReaders(context, work)
   const run = createRunner(db, work)
   const nouns = createNouns(context, work, plans, run)
@@ -194,7 +194,7 @@ function createReaders(context: SqliteContext, work: SqliteWork) {
   const { messages } = context
   const { intake, plain, redelivery, relaxed, write } = work.modes
   const consumers = new SqliteConsumers(context)
-  const acknowledgements = new SqliteAcknowledgements(context, consumers)
+  const acknowledgements = new SqliteAcknowledgements(context, { consumers })
   const archive = new SqliteContextArchive(context)
   const conversations = new SqliteConversations(context)
   const history = new SqliteHistory(context)
@@ -246,14 +246,9 @@ function createReaders(context: SqliteContext, work: SqliteWork) {
   }
 }
 
-function createOutbox(
-  context: SqliteContext,
-  work: SqliteWork,
-  parts: SqliteOutboxParts,
-  clockTrust: ClockTrust,
-) {
+function createOutbox(context: SqliteContext, work: SqliteWork, parts: SqliteOutboxParts) {
   const { entries, lanes } = parts
-  const outbox = new SqliteOutbox(context, parts, clockTrust)
+  const outbox = new SqliteOutbox(context, parts)
   const { light, plain, write } = work.modes
   const calls = ['enqueue', 'approve', 'begin', 'settle', 'end'] as const
   const list = <T>(read: () => T[]) => work.guard(read)

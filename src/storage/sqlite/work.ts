@@ -98,9 +98,9 @@ export class SqliteWork {
   constructor(ports: WorkPorts) {
     const { clock, db, log, path, tasks = new Tasks(clock) } = ports
     this.#ports = ports
-    this.#file = new OpenedStoreFile(path, clock)
-    this.#changes = new ChangeNotifier({ db, log, tasks }, () => this.#file.isLost)
-    this.#writes = new CommitQueue(db, () => this.guard(() => this.#file.rejectLostNow()))
+    this.#file = new OpenedStoreFile({ path, clock })
+    this.#changes = new ChangeNotifier({ db, log, tasks, isLost: () => this.#file.isLost })
+    this.#writes = new CommitQueue({ db, check: () => this.guard(() => this.#file.rejectLostNow()) })
   }
 
   /** Waits for a change. */

@@ -22,7 +22,7 @@ async function looksUntilStalled(heartbeat: Heartbeat, clock: ReturnType<typeof 
 
 test('a poller with heartbeats is alive whatever the clock is; without one for 15 s it is stalled', async () => {
   const clock = testClock()
-  const heartbeat = new Heartbeat(path, clock)
+  const heartbeat = new Heartbeat({ path, clock })
   for (const at of [1000, 2000, 1500, 4e9, 1]) {
     for (let looks = 0; looks < 5; looks++) {
       expect(await heartbeat.isStalled()).toBe(false)
@@ -40,7 +40,7 @@ test('a poller with heartbeats is alive whatever the clock is; without one for 1
 
 test('a gap between checks does not count as silence: the machine may have slept', async () => {
   const clock = testClock()
-  const heartbeat = new Heartbeat(path, clock)
+  const heartbeat = new Heartbeat({ path, clock })
   expect(await heartbeat.isStalled()).toBe(false)
   for (let times = 0; times < 4; times++) {
     clock.advance(60_000)

@@ -5,7 +5,9 @@
  * With more than a thousand sessions, the two seconds grow to 2 ms for each session. `SessionStore.get` reads
  * its file immediately.
  */
+
 import { sessionKeyOf } from '../../../model/session.ts'
+import { RoomPart } from '../../../platform/runtime.ts'
 
 /**
  * After `freshMs` the folder is listed again and all files start to be read. A caller waits for that if the
@@ -24,12 +26,18 @@ interface FolderState<Known> {
   readonly revision: number
 }
 
-export class FolderIndex<Known> {
-  readonly #folders: () => readonly string[]
-  readonly #read: (folder: string) => Promise<Known | undefined>
-  readonly #onChange: (record: Known) => void
-  readonly #isSame: (a: Known | undefined, b: Known | undefined) => boolean
-  readonly #few: number
+interface FolderPorts<Known> {
+  folders(): readonly string[]
+  read(folder: string): Promise<Known | undefined>
+  /** Called with each new or changed record. */
+  onChange(record: Known): void
+  /** Whether a record equals the one before. */
+  isSame(a: Known | undefined, b: Known | undefined): boolean
+  /** Up to this many folders, all files are read each time. */
+  few: number
+}
+
+export class FolderIndex<Known> extends RoomPart<FolderPorts<Known>> {
   /** Folder names by their session key, including folders that have no session. */
   #alike = new Map<string, string[]>()
   #listing: readonly string[] | undefined
@@ -47,25 +55,6 @@ export class FolderIndex<Known> {
   #reading: Promise<void> | undefined
   /** Changes are read one after another. */
   #before = Promise.resolve()
-
-  /**
-   * @param onChange called with each new or changed record
-   * @param isSame whether a record equals the one before
-   * @param few up to this many folders, all files are read each time
-   */
-  constructor(
-    folders: () => readonly string[],
-    read: (folder: string) => Promise<Known | undefined>,
-    onChange: (record: Known) => void,
-    isSame: (a: Known | undefined, b: Known | undefined) => boolean,
-    few: number,
-  ) {
-    this.#folders = folders
-    this.#read = read
-    this.#onChange = onChange
-    this.#isSame = isSame
-    this.#few = few
-  }
 
   /** Number of known folders; names that differ in case only count once. */
   get size(): number {
@@ -111,8 +100,8 @@ export class FolderIndex<Known> {
 
   #relistWhenDue(): void {
     const now = performance.now()
-    if (this.size > this.#few && now - this.#listedAt <= freshMs) return
-    const listing = this.#folders()
+    if (this.size > this.ports.few && now - this.#listedAt <= freshMs) return
+    const listing = this.ports.folders()
     this.#listedAt = now
     if (listing === this.#listing) return
     this.#listing = listing
@@ -126,7 +115,7 @@ export class FolderIndex<Known> {
   /** Updates the records, if the last read is too old. Call it before `list` and `listChangedSince`. */
   async refresh(): Promise<void> {
     this.#relistWhenDue()
-    const isFew = this.size <= this.#few
+    const isFew = this.size <= this.ports.few
     const ageMs = isFew ? Number.POSITIVE_INFINITY : performance.now() - this.#readAt
     const slower = Math.max(1, this.size / fullSpeedFolders)
     if (ageMs > freshMs * slower) {
@@ -179,10 +168,10 @@ export class FolderIndex<Known> {
 
   async #renew(folder: string): Promise<void> {
     try {
-      const record = await this.#read(folder)
-      if (this.#isSame(record, this.#known.get(folder)?.record)) return
+      const record = await this.ports.read(folder)
+      if (this.ports.isSame(record, this.#known.get(folder)?.record)) return
       this.#note(folder, record)
-      if (record) this.#onChange(record)
+      if (record) this.ports.onChange(record)
     } catch (error) {
       this.#changed.add(folder)
       throw error

@@ -65,13 +65,13 @@ export class SessionFiles implements SessionStore {
   readonly #sealer: Sealer
   readonly #folders: ReturnType<typeof createFolderReader>
   readonly #default: ReturnType<typeof createTextReader>
-  readonly #index = new FolderIndex<SessionRecord>(
-    () => this.#folders(),
-    folder => this.#read(folder, false),
-    record => this.onListed?.(record),
-    (a, b) => this.#isSame(a, b),
-    indexedFrom,
-  )
+  readonly #index = new FolderIndex<SessionRecord>({
+    folders: () => this.#folders(),
+    read: folder => this.#read(folder, false),
+    onChange: record => this.onListed?.(record),
+    isSame: (a, b) => this.#isSame(a, b),
+    few: indexedFrom,
+  })
   /** The content of contexts.json when a record was read. */
   readonly #contexts = new WeakMap<SessionRecord, unknown>()
   /** Revision of the user names at the last read. */

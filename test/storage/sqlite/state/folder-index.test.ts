@@ -71,13 +71,13 @@ test('with 70 sessions, changes of this process are visible immediately', async 
 function rollOf(folders: string[], records: Map<string, { bot: number }>) {
   const told: number[] = []
   const read = async (folder: string) => records.get(folder)
-  const roll = new FolderIndex<{ bot: number }>(
-    () => [...folders],
+  const roll = new FolderIndex<{ bot: number }>({
+    folders: () => [...folders],
     read,
-    ({ bot }) => told.push(bot),
-    (one, other) => one?.bot === other?.bot,
-    0,
-  )
+    onChange: ({ bot }) => told.push(bot),
+    isSame: (one, other) => one?.bot === other?.bot,
+    few: 0,
+  })
   const list = async () => {
     await roll.refresh()
     return roll.list().map(({ bot }) => bot)
