@@ -1,9 +1,9 @@
 /** What a program does beside its calls: it receives, runs handlers and iterates, until it closes svc. */
-import { SvcError } from '../model/error.ts'
+import { badArgument, SvcError } from '../model/error.ts'
 import { type Clock, endsWithin, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { linkSignals, waitForAbort } from '../platform/signals.ts'
-import { type HandlerPorts, MessageHandlers } from './handlers.ts'
+import { type HandlerOptions, type HandlerPorts, type MessageHandler, MessageHandlers } from './handlers.ts'
 
 /** How long `close()` waits for handlers and loops that still process a message, in milliseconds. */
 const defaultGraceMs = 2000
@@ -40,6 +40,8 @@ export interface BackgroundPorts {
   /** Opens the messages of a handler. */
   open: HandlerPorts['open']
   close(): Promise<void>
+  /** @throws SvcError `invalid_arguments` for wrong options of a handler */
+  checkHandler(options: HandlerOptions): void
   /** Calls `stop` at the signals that end a program. @returns a function that removes the listeners */
   onStopSignals(stop: (signal: string) => void): () => void
   life: Life
@@ -49,7 +51,7 @@ export interface BackgroundPorts {
 }
 
 export class Background {
-  readonly handlers: MessageHandlers
+  readonly #handlers: MessageHandlers
   readonly #ports: BackgroundPorts
   readonly #graceMs: number
   /** Running iterations with a `consumer`. Each promise resolves when its iteration has ended. */
@@ -62,12 +64,21 @@ export class Background {
     const { clock = systemClock, graceMs = defaultGraceMs, log, open } = ports
     this.#ports = ports
     this.#graceMs = graceMs
-    this.handlers = new MessageHandlers({ open, clock, log: log.child('handlers') })
+    this.#handlers = new MessageHandlers({ open, clock, log: log.child('handlers') })
   }
 
   /** The row after which messages are dispatched. Undefined before the start. */
   get from(): number | undefined {
     return this.#from
+  }
+
+  /** Same as `SvcApi.onMessage`. */
+  addHandler(handler: MessageHandler, options: HandlerOptions): () => void {
+    const { checkHandler, life } = this.#ports
+    life.rejectIfEnded()
+    if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
+    checkHandler(options)
+    return this.#handlers.add(handler, options)
   }
 
   /** Same as `SvcApi.runBackground`. */
@@ -144,14 +155,14 @@ export class Background {
   async #start(): Promise<void> {
     const { life, start } = this.#ports
     this.#from = await start()
-    if (!life.stop.aborted) this.handlers.start(this.#from)
+    if (!life.stop.aborted) this.#handlers.start(this.#from)
   }
 
   async #close(): Promise<void> {
     const { close, life } = this.#ports
     life.beginEnd()
     await Promise.all([
-      this.handlers.stop(this.#graceMs),
+      this.#handlers.stop(this.#graceMs),
       endsWithin(this.#graceMs, Promise.all(this.#iterations)),
       this.#started?.catch(() => undefined),
     ])

@@ -2,8 +2,10 @@
  * Messages over HTTP. With a consumer each message is held under a lease, which the service keeps: what a program did not
  * finish comes again. Without one the program keeps the position itself.
  */
+
 import type { Message } from '../model/message.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { OpenMessage } from '../receive/inbox.ts'
 import type { HandlerOptions } from './handlers.ts'
 import type { CallPlan, Http } from './http.ts'
@@ -30,18 +32,11 @@ interface Held extends LeasedMessage {
   readonly consumer: string
 }
 
-export class Messages {
-  readonly #http: Http
-  readonly #log: Log
+export class Messages extends RoomPart<{ http: Http; log: Log }> {
   readonly #held = new Set<Held>()
   /** Aborts when the leases are given back: nobody waits for a message any more. */
   readonly #ended = new AbortController()
   #renewing: ReturnType<typeof setInterval> | undefined
-
-  constructor(http: Http, log: Log) {
-    this.#http = http
-    this.#log = log
-  }
 
   /** Returns the row id of the newest message. */
   async findEnd(signal?: AbortSignal): Promise<number> {
@@ -113,7 +108,7 @@ export class Messages {
 
   async #readAfter(after: number | 'end', input: object, plan: CallPlan) {
     const repeated = { ...plan, isRepeatable: true }
-    const { headers, value } = await this.#http.answer<Message[]>(recv, { ...input, after }, repeated)
+    const { headers, value } = await this.ports.http.answer<Message[]>(recv, { ...input, after }, repeated)
     return { after: Number(headers.get('svc-position') ?? Number.NaN), messages: value }
   }
 
@@ -123,7 +118,7 @@ export class Messages {
     const plan = { isEndless: true, isRepeatable: true, waitsS, signal }
     const input = { consumer, session, timeout: waitsS }
     const [leased] =
-      (await untilAborted(signal, this.#http.json<LeasedMessage[]>(leaseMessages, input, plan))) ?? []
+      (await untilAborted(signal, this.ports.http.json<LeasedMessage[]>(leaseMessages, input, plan))) ?? []
     if (!leased) return undefined
     const held = { ...leased, consumer }
     this.#held.add(held)
@@ -139,7 +134,7 @@ export class Messages {
     const { consumer, lease } = held
     const { signal } = this.#ended
     const plan = { isEndless: true, isRepeatable: true, signal }
-    await untilAborted(signal, this.#http.json(settleLeases, { consumer, leases: [lease], read }, plan))
+    await untilAborted(signal, this.ports.http.json(settleLeases, { consumer, leases: [lease], read }, plan))
   }
 
   #drop(all: readonly Held[]): void {
@@ -153,9 +148,11 @@ export class Messages {
     const plan = { isRepeatable: true, signal: AbortSignal.timeout(giveBackMs) }
     await Promise.all(
       groupsOf(all).map(({ consumer, leases }) =>
-        this.#http
+        this.ports.http
           .json(settleLeases, { consumer, leases, read: false }, plan)
-          .catch(error => this.#log.warn('messages not given back; they come again', { consumer, error })),
+          .catch(error =>
+            this.ports.log.warn('messages not given back; they come again', { consumer, error }),
+          ),
       ),
     )
   }
@@ -163,18 +160,21 @@ export class Messages {
   #renewAll(): void {
     for (const group of groupsOf([...this.#held]))
       this.#renew(group).catch(error =>
-        this.#log.warn('leases not renewed', { consumer: group.consumer, error }),
+        this.ports.log.warn('leases not renewed', { consumer: group.consumer, error }),
       )
   }
 
   async #renew({ all, consumer, leases }: HeldGroup): Promise<void> {
     const plan = { isRepeatable: true, signal: AbortSignal.timeout(renewEveryMs) }
-    const renewed = await this.#http.json<{ leases: number[] }>(renewLeases, { consumer, leases }, plan)
+    const renewed = await this.ports.http.json<{ leases: number[] }>(renewLeases, { consumer, leases }, plan)
     // Those that were settled meanwhile are over, too.
     const lost = all.filter(held => this.#held.has(held) && !renewed.leases.includes(held.lease))
     this.#drop(lost)
     for (const { message } of lost)
-      this.#log.warn('a message was held for too long, and comes again', { consumer, message: message.id })
+      this.ports.log.warn('a message was held for too long, and comes again', {
+        consumer,
+        message: message.id,
+      })
   }
 }
 

@@ -2,7 +2,9 @@
  * The key of a part of a program: a narrower key that the program makes with its own. It ends within minutes unless it is
  * used, and when the program closes svc.
  */
+
 import type { AddedKey, Me } from '../model/key.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { PartGrant } from './api.ts'
 import type { Http } from './http.ts'
 import { routes } from './routes.ts'
@@ -14,17 +16,15 @@ const freshMs = lastsMs / 2
 /** How long the end of a program waits. */
 const revokeMs = 1500
 
-export class PartKey {
+interface KeyPorts {
   /** Calls with the key of the program. */
-  readonly #http: Http
-  readonly #grant: PartGrant
+  http: Http
+  grant: PartGrant
+}
+
+export class PartKey extends RoomPart<KeyPorts> {
   /** The keys that may not have ended yet, the newest last. */
   readonly #made: { readonly key: Promise<AddedKey>; readonly at: number }[] = []
-
-  constructor(http: Http, grant: PartGrant) {
-    this.#http = http
-    this.#grant = grant
-  }
 
   /** Returns a key that is still valid for some minutes. */
   async get(): Promise<string> {
@@ -43,17 +43,17 @@ export class PartKey {
   async revoke(): Promise<void> {
     const plan = { isRepeatable: true, signal: AbortSignal.timeout(revokeMs) }
     const ending = this.#made.splice(0).map(async ({ key }) => {
-      await this.#http.json(routes.groups.keys.revoke, { id: (await key).id }, plan)
+      await this.ports.http.json(routes.groups.keys.revoke, { id: (await key).id }, plan)
     })
     await Promise.allSettled(ending)
   }
 
   async #make(): Promise<AddedKey> {
-    const { can, name, users } = this.#grant
-    const { headers, value: own } = await this.#http.answer<Me>(routes.calls.me, {})
+    const { can, name, users } = this.ports.grant
+    const { headers, value: own } = await this.ports.http.answer<Me>(routes.calls.me, {})
     // The clock of the service counts.
     const now = Date.parse(headers.get('date') ?? '') || Date.now()
-    return await this.#http.json<AddedKey>(routes.groups.keys.add, {
+    return await this.ports.http.json<AddedKey>(routes.groups.keys.add, {
       // Two keys cannot have the same name.
       name: `${name} ${createId().slice(0, 8)}`.slice(-64),
       can,

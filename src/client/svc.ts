@@ -1,19 +1,13 @@
-/** The `Svc` of a program that is connected to a running service: the same methods, over the REST API. */
-import type { Health } from '../gateway/health.ts'
-import type { AuditLine } from '../model/audit.ts'
 import { badArgument, isSvcError, SvcError } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, Received, SendResult } from '../model/message.ts'
-import type { ListPage } from '../model/page.ts'
 import type { UserQuestion } from '../model/question.ts'
-import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
 import type { OpenedExport } from '../operations/export.ts'
 import type { Log } from '../platform/log.ts'
 import type { OpenMessage } from '../receive/inbox.ts'
 import type {
   AskInput,
-  AuditQuery,
   CallOptions,
   EventsOptions,
   ExportFilter,
@@ -24,30 +18,16 @@ import type {
 } from './api.ts'
 import { Background, Life } from './background.ts'
 import { followEvents } from './events.ts'
-import type { HandlerOptions, MessageHandler } from './handlers.ts'
+import { GroupMethods } from './group-methods.ts'
+import type { HandlerOptions } from './handlers.ts'
 import { type CallPlan, type FetchFunction, Http } from './http.ts'
 import { consoleLog } from './log.ts'
 import { Messages } from './messages.ts'
-import { GroupMethods } from './methods.ts'
 import { createId, PartKey } from './part.ts'
 import type { Route } from './route.ts'
 import { routes } from './routes.ts'
 import { loadFiles, uploadMedia } from './send.ts'
-import type {
-  Downloaded,
-  DownloadInput,
-  HistoryInput,
-  HistoryPage,
-  LoginInput,
-  LogoutInput,
-  LogoutResult,
-  RecvInput,
-  RenameSessionInput,
-  RenameSessionResult,
-  SendInput,
-  SetDefaultInput,
-  SetDefaultResult,
-} from './verbs.ts'
+import type { Downloaded, DownloadInput, LoginInput, RecvInput, SendInput } from './verbs.ts'
 
 export interface ConnectOptions {
   /** A key of `svc key add`, or the master token. A service of this machine needs none until there is a key. */
@@ -75,28 +55,38 @@ export class ConnectedSvc extends GroupMethods implements SvcApi {
   readonly #http: Http
   readonly #options: ConnectOptions
   readonly #messages: Messages
-  readonly #background: Background
-  readonly #life = new Life()
+  readonly #life: Life
   readonly #parts: PartKey[] = []
 
   private constructor(http: Http, options: ConnectOptions) {
     const { log = consoleLog } = options
-    super(groups, { forget: calls.forgetUser, nodes: calls.listNodes }, (route, input) => {
-      if (route === groups.topics.notify && input.file_path !== undefined)
-        throw badArgument('file_path', 'works only with Svc.open')
-      return this.#call(route as Route, input)
+    const life = new Life()
+    super({
+      groups,
+      single: { forget: calls.forgetUser, nodes: calls.listNodes },
+      invoke: (route, input) => {
+        if (route === groups.topics.notify && input.file_path !== undefined)
+          throw badArgument('file_path', 'works only with Svc.open')
+        return this.#call(route as Route, input)
+      },
+      call: (name, input, options) => this.#call(calls[name], input, options),
+      background: new Background({
+        start: () => this.#start(log),
+        open: async start => ({ follow: signal => this.#messages.follow(start, signal) }),
+        close: () => this.#end(),
+        checkHandler(options) {
+          rejectUnknown(options, ['consumer', 'session'])
+          checkConsumer(options)
+        },
+        onStopSignals,
+        life,
+        log,
+      }),
     })
     this.#http = http
     this.#options = options
-    this.#messages = new Messages(http, log)
-    this.#background = new Background({
-      start: () => this.#start(log),
-      open: async start => ({ follow: signal => this.#messages.follow(start, signal) }),
-      close: () => this.#end(),
-      onStopSignals,
-      life: this.#life,
-      log,
-    })
+    this.#life = life
+    this.#messages = new Messages({ http, log })
   }
 
   /**
@@ -157,41 +147,9 @@ export class ConnectedSvc extends GroupMethods implements SvcApi {
     return this.#download(this.#http, input, options)
   }
 
-  history(input: HistoryInput = {}, options: CallOptions = {}): Promise<HistoryPage> {
-    return this.#call(calls.history, input, options)
-  }
-
-  sessions(options: CallOptions = {}): Promise<Session[]> {
-    return this.#call(calls.sessions, {}, options)
-  }
-
-  users(filter: UserFilter & ListPage = {}): Promise<KnownUser[]> {
-    return this.#call(calls.listUsers, filter)
-  }
-
-  nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<NamedUser> {
-    return this.#call(calls.nameUser, { user_id, name, ...of })
-  }
-
   login(input: LoginInput = {}, options: CallOptions = {}): Promise<LoginStatus> {
     // The same call again follows the login that is in progress.
     return this.#call(calls.login, input, options, { isRepeatable: true, waitsS: input.timeout ?? 30 })
-  }
-
-  logout(input: LogoutInput = {}, options: CallOptions = {}): Promise<LogoutResult> {
-    return this.#call(calls.logout, input, options)
-  }
-
-  renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<RenameSessionResult> {
-    return this.#call(calls.renameSession, input, options)
-  }
-
-  setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<SetDefaultResult> {
-    return this.#call(calls.setDefault, input, options)
-  }
-
-  audit(filter: AuditQuery = {}): Promise<AuditLine[]> {
-    return this.#call(calls.listAudit, filter)
   }
 
   async export(filter: ExportFilter = {}): Promise<OpenedExport> {
@@ -201,31 +159,11 @@ export class ConnectedSvc extends GroupMethods implements SvcApi {
     return { file_name, content_type: headers.get('content-type') ?? '', stream }
   }
 
-  health(): Promise<Health> {
-    return this.#call(calls.health, {})
-  }
-
-  onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
-    this.#life.rejectIfEnded()
-    if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
-    rejectUnknown(options, ['consumer', 'session'])
-    checkConsumer(options)
-    return this.#background.handlers.add(handler, options)
-  }
-
-  runBackground(): Promise<void> {
-    return this.#background.start()
-  }
-
-  runForever(): Promise<void> {
-    return this.#background.runForever()
-  }
-
   async *messages(options: MessagesOptions = {}): AsyncGenerator<Message, void, void> {
     const { consumer, session, signal } = this.#checkReader(options)
     const follow = (stop: AbortSignal) => this.#messages.follow({ consumer, session }, stop)
-    if (consumer === undefined) yield* this.#background.read(follow, signal)
-    else yield* this.#background.readToEnd(follow, signal)
+    if (consumer === undefined) yield* this.background.read(follow, signal)
+    else yield* this.background.readToEnd(follow, signal)
   }
 
   async *openMessages(
@@ -233,7 +171,7 @@ export class ConnectedSvc extends GroupMethods implements SvcApi {
   ): AsyncGenerator<OpenMessage, void, void> {
     const { session, signal } = this.#checkReader(options)
     const follow = (stop: AbortSignal) => this.#messages.openEach(options.consumer, session, stop)
-    yield* this.#background.readToEnd(follow, signal)
+    yield* this.background.readToEnd(follow, signal)
   }
 
   as(part: PartGrant): SvcPart {
@@ -242,7 +180,7 @@ export class ConnectedSvc extends GroupMethods implements SvcApi {
       throw badArgument('name', 'expected 1 to 64 letters (a-z), digits, ".", "_" or "-"')
     if (this.#options.key === undefined)
       throw new SvcError('forbidden', 'a connection without a key makes no key for a part')
-    const key = new PartKey(this.#http, part)
+    const key = new PartKey({ http: this.#http, grant: part })
     this.#parts.push(key)
     const http = new Http({ ...this.#http.options, getKey: () => key.get() })
     return {
@@ -259,19 +197,11 @@ export class ConnectedSvc extends GroupMethods implements SvcApi {
     rejectUnknown(options, ['after', 'types', 'session', 'user', 'signal', 'onGone'])
     const { onGone, signal, types, ...filter } = options
     const query = { ...filter, types: types?.join(',') }
-    yield* this.#background.read(stop => followEvents(this.#http, query, stop, onGone), signal)
+    yield* this.background.read(stop => followEvents(this.#http, query, stop, onGone), signal)
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<Message, void, void> {
     return this.messages()
-  }
-
-  close(): Promise<void> {
-    return this.#background.close()
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
   }
 
   async #start(log: Log): Promise<number | undefined> {

@@ -3,7 +3,6 @@
 import type { TObject, TSchema } from '@sinclair/typebox'
 import { createGrant } from '../access/grants.ts'
 import type {
-  AuditQuery,
   CallOptions,
   EventsOptions,
   ExportFilter,
@@ -13,39 +12,21 @@ import type {
   SvcPart,
 } from '../client/api.ts'
 import { Background } from '../client/background.ts'
-import type { HandlerOptions, MessageHandler } from '../client/handlers.ts'
-import { type Callable, GroupMethods } from '../client/methods.ts'
+import { GroupMethods } from '../client/group-methods.ts'
+import type { HandlerOptions } from '../client/handlers.ts'
+import type { Callable } from '../client/methods.ts'
 import { ConnectedSvc, type ConnectOptions } from '../client/svc.ts'
-import type {
-  Downloaded,
-  DownloadInput,
-  HistoryInput,
-  HistoryPage,
-  LoginInput,
-  LogoutInput,
-  LogoutResult,
-  RecvInput,
-  RenameSessionInput,
-  RenameSessionResult,
-  SendInput,
-  SetDefaultInput,
-  SetDefaultResult,
-} from '../client/verbs.ts'
+import type { Downloaded, DownloadInput, LoginInput, RecvInput, SendInput } from '../client/verbs.ts'
 import { claimDirectory } from '../gateway/directory.ts'
 import { openGateway, type RunningGateway } from '../gateway/gateway.ts'
-import type { Health } from '../gateway/health.ts'
 import { grantableRights, presets, type Right } from '../model/access.ts'
-import type { AuditLine } from '../model/audit.ts'
 import { badArgument } from '../model/error.ts'
 import type { Event } from '../model/event.ts'
 import type { LoginStatus } from '../model/login.ts'
 import type { Message, Received, SendResult } from '../model/message.ts'
-import type { ListPage } from '../model/page.ts'
 import { owner, type Principal } from '../model/principal.ts'
 import type { UserQuestion } from '../model/question.ts'
-import type { KnownUser, NamedUser, NameRequest, Session, UserFilter } from '../model/session.ts'
 import { type AgentWork, workAsAgent } from '../operations/agents.ts'
-import { listAudit } from '../operations/audit.ts'
 import { followEvents } from '../operations/events.ts'
 import { exportMessages, type OpenedExport } from '../operations/export.ts'
 import { groups } from '../operations/groups.ts'
@@ -54,10 +35,10 @@ import { forgetUser } from '../operations/people.ts'
 import { ask } from '../operations/questions.ts'
 import { beginReading, followMessages, openMessages } from '../operations/reading.ts'
 import type { CallerInput } from '../operations/schema.ts'
-import { health, listNodes } from '../operations/service.ts'
+import { listNodes } from '../operations/service.ts'
 import { verbs } from '../operations/tools.ts'
 import { showTyping } from '../operations/typing.ts'
-import { listUsers, nameUser } from '../operations/users.ts'
+import { listUsers } from '../operations/users.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import { onStopSignals } from '../platform/process.ts'
@@ -94,7 +75,6 @@ export class Svc extends GroupMethods implements SvcApi {
   /** Address of the simulated phone's page. Only with the option `sandbox` or `sandboxUrl`. */
   readonly phoneUrl: string | undefined
   readonly #calls: Calls
-  readonly #background: Background
 
   private constructor(
     gateway: RunningGateway,
@@ -103,29 +83,37 @@ export class Svc extends GroupMethods implements SvcApi {
     sandbox: UsedSandbox | undefined,
     timing: Timing,
   ) {
-    const calls = new Calls(gateway, log, stored)
-    super(groups, { forget: forgetUser, nodes: listNodes }, (operation, input) =>
-      calls.run(owner, operation as Callable & TypedOperation<TObject, TSchema>, input),
-    )
+    const calls = new Calls({ gateway, log, hasStore: stored })
+    super({
+      groups,
+      single: { forget: forgetUser, nodes: listNodes },
+      invoke: (operation, input) =>
+        calls.run(owner, operation as Callable & TypedOperation<TObject, TSchema>, input),
+      call: calls.callPlain,
+      background: new Background({
+        ...timing,
+        life: calls.life,
+        log,
+        onStopSignals,
+        checkHandler(options) {
+          checkOptions('handler', options)
+          checkReader(options)
+        },
+        open: start => calls.run(owner, followMessages, start),
+        async start() {
+          // The position is read before polling starts, so handlers get every message that polling brings.
+          const { from } = await calls.run(owner, followMessages, {})
+          await gateway.start()
+          // Without a session no message can arrive; the log says so.
+          if ((await calls.run(owner, verbs.sessions, {})).length === 0)
+            log.warn('no session yet: log in with svc.login()')
+          return from
+        },
+        close: () => gateway.close().finally(sandbox?.stop),
+      }),
+    })
     this.#calls = calls
     this.phoneUrl = sandbox && `${sandbox.url}/phone`
-    this.#background = new Background({
-      ...timing,
-      life: calls.life,
-      log,
-      onStopSignals,
-      open: start => calls.run(owner, followMessages, start),
-      async start() {
-        // The position is read before polling starts, so handlers get every message that polling brings.
-        const { from } = await calls.run(owner, followMessages, {})
-        await gateway.start()
-        // Without a session no message can arrive; the log says so.
-        if ((await calls.run(owner, verbs.sessions, {})).length === 0)
-          log.warn('no session yet: log in with svc.login()')
-        return from
-      },
-      close: () => gateway.close().finally(sandbox?.stop),
-    })
   }
 
   /**
@@ -164,7 +152,7 @@ export class Svc extends GroupMethods implements SvcApi {
 
   async recv(input: RecvInput = {}, options: CallOptions = {}): Promise<Received> {
     const { consumer = 'default', after } = input
-    const { from } = this.#background
+    const { from } = this.background
     // The usual consumer, if it is new, starts with the messages that are dispatched.
     if (from !== undefined && consumer === 'default' && after === undefined)
       await this.#calls.run(owner, beginReading, { consumer, after: from })
@@ -183,64 +171,12 @@ export class Svc extends GroupMethods implements SvcApi {
     return this.#calls.call(owner, verbs.download, input, options)
   }
 
-  history(input: HistoryInput = {}, options: CallOptions = {}): Promise<HistoryPage> {
-    return this.#calls.call(owner, verbs.history, input, options)
-  }
-
-  sessions(options: CallOptions = {}): Promise<Session[]> {
-    return this.#calls.call(owner, verbs.sessions, {}, options)
-  }
-
-  async users(filter: UserFilter & ListPage = {}): Promise<KnownUser[]> {
-    return this.#calls.run(owner, listUsers, filter)
-  }
-
-  async nameUser(user_id: string, name: string, of: Pick<NameRequest, 'session'> = {}): Promise<NamedUser> {
-    return this.#calls.run(owner, nameUser, { user_id, name, ...of })
-  }
-
   login(input: LoginInput = {}, options: CallOptions = {}): Promise<LoginStatus> {
     return this.#calls.call(owner, verbs.login, input, options)
   }
 
-  logout(input: LogoutInput = {}, options: CallOptions = {}): Promise<LogoutResult> {
-    return this.#calls.call(owner, verbs.logout, input, options)
-  }
-
-  renameSession(input: RenameSessionInput, options: CallOptions = {}): Promise<RenameSessionResult> {
-    return this.#calls.call(owner, verbs.renameSession, input, options)
-  }
-
-  setDefault(input: SetDefaultInput, options: CallOptions = {}): Promise<SetDefaultResult> {
-    return this.#calls.call(owner, verbs.setDefault, input, options)
-  }
-
-  async audit(filter: AuditQuery = {}): Promise<AuditLine[]> {
-    return this.#calls.run(owner, listAudit, filter)
-  }
-
   async export(filter: ExportFilter = {}): Promise<OpenedExport> {
     return this.#calls.run(owner, exportMessages, filter)
-  }
-
-  async health(): Promise<Health> {
-    return this.#calls.run(owner, health, {})
-  }
-
-  onMessage(handler: MessageHandler, options: HandlerOptions = {}): () => void {
-    this.#calls.life.rejectIfEnded()
-    if (typeof handler !== 'function') throw badArgument('handler', 'expected a function')
-    checkOptions('handler', options)
-    checkReader(options)
-    return this.#background.handlers.add(handler, options)
-  }
-
-  runBackground(): Promise<void> {
-    return this.#background.start()
-  }
-
-  runForever(): Promise<void> {
-    return this.#background.runForever()
   }
 
   async *messages(options: MessagesOptions = {}): AsyncGenerator<Message, void, void> {
@@ -249,8 +185,8 @@ export class Svc extends GroupMethods implements SvcApi {
     const { consumer, session } = options
     const opened = await this.#calls.run(owner, followMessages, { consumer, session })
     const follow = (signal: AbortSignal) => opened.follow(signal)
-    if (consumer === undefined) yield* this.#background.read(follow, options.signal)
-    else yield* this.#background.readToEnd(follow, options.signal)
+    if (consumer === undefined) yield* this.background.read(follow, options.signal)
+    else yield* this.background.readToEnd(follow, options.signal)
   }
 
   async *openMessages(
@@ -259,7 +195,7 @@ export class Svc extends GroupMethods implements SvcApi {
     checkOptions('messages', options)
     const { consumer, session } = options
     const opened = await this.#calls.run(owner, openMessages, { consumer, session })
-    yield* this.#background.readToEnd(signal => opened.follow(signal), options.signal)
+    yield* this.background.readToEnd(signal => opened.follow(signal), options.signal)
   }
 
   as(part: PartGrant): SvcPart {
@@ -295,19 +231,11 @@ export class Svc extends GroupMethods implements SvcApi {
       session,
       user,
     })
-    yield* this.#background.read(stop => events.follow(stop, { onGone }), signal)
+    yield* this.background.read(stop => events.follow(stop, { onGone }), signal)
   }
 
   [Symbol.asyncIterator](): AsyncGenerator<Message, void, void> {
     return this.messages()
-  }
-
-  close(): Promise<void> {
-    return this.#background.close()
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
   }
 }
 
