@@ -1,5 +1,4 @@
 /** Stored logins: finds, changes and awaits them, also if other processes do the same. */
-
 import type { Clock } from '../platform/clock.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import type { LoginKey, LoginStore, StoredLogin } from '../storage/logins.ts'

@@ -2,7 +2,6 @@
  * Keeps the list of all sessions with their users up to date. A check costs only what changed since the
  * last one.
  */
-
 import type { BotInfo, Session, SessionWithUsers } from '../model/session.ts'
 import type { Clock } from '../platform/clock.ts'
 import { RoomPart } from '../platform/runtime.ts'

@@ -117,10 +117,6 @@ export class GroupMethods implements Groups {
   close(): Promise<void> {
     return this.background.close()
   }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
-  }
 }
 
 const methodsOf = (group: Readonly<Record<string, Callable>>, invoke: Invoke<Callable>): object =>

@@ -2,7 +2,6 @@
  * Messages over HTTP. With a consumer each message is held under a lease, which the service keeps: what a program did not
  * finish comes again. Without one the program keeps the position itself.
  */
-
 import type { Message } from '../model/message.ts'
 import type { Log } from '../platform/log.ts'
 import { RoomPart } from '../platform/runtime.ts'

@@ -2,7 +2,6 @@
  * The key of a part of a program: a narrower key that the program makes with its own. It ends within minutes unless it is
  * used, and when the program closes svc.
  */
-
 import type { AddedKey, Me } from '../model/key.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import type { PartGrant } from './api.ts'

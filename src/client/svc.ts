@@ -204,6 +204,10 @@ export class ConnectedSvc extends GroupMethods implements SvcApi {
     return this.messages()
   }
 
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
   async #start(log: Log): Promise<number | undefined> {
     // A key may be without one of these rights.
     const orForbidden = (error: unknown) => {

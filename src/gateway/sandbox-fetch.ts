@@ -2,7 +2,6 @@
  * Requests to the sandbox, and its clock. The sandbox runs in one process; other processes use it and may
  * outlive it.
  */
-
 import { type Fetch, type FetchInit, type ILinkError, networkErrorOf } from '../ilink/http.ts'
 import { sandboxClockHeader } from '../ilink/wire.ts'
 import type { Clock } from '../platform/clock.ts'

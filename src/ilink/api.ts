@@ -5,6 +5,7 @@
 import type { BotInfo } from '../model/session.ts'
 import { sliceArray } from '../platform/lossless.ts'
 import type { RequestPermits } from '../platform/permits.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { type SealedFile, uploadTypeOf } from './encode.ts'
 import { countOf, filledOf, idOf, objectOf } from './fields.ts'
 import {
@@ -117,16 +118,10 @@ const briefOptions: CallOptions = { timeoutMs: briefMs, kind: 'sends' }
 const noticeOptions: CallOptions = { timeoutMs: briefMs, emptyOk: true, kind: 'polls' }
 
 /** All endpoints, for one client version. */
-export class Api {
-  readonly #options: ApiOptions
-  readonly #appHeaders: Record<string, string>
-
-  constructor(options: ApiOptions) {
-    this.#options = options
-    this.#appHeaders = {
-      'iLink-App-Id': 'bot',
-      'iLink-App-ClientVersion': clientVersionOf(options.channelVersion),
-    }
+export class Api extends RoomPart<ApiOptions> {
+  readonly #appHeaders = {
+    'iLink-App-Id': 'bot',
+    'iLink-App-ClientVersion': clientVersionOf(this.ports.channelVersion),
   }
 
   /**
@@ -196,7 +191,7 @@ export class Api {
    *   answer began
    */
   async getUpdates(account: Account, cursor: string, holdMs: number, signal?: AbortSignal): Promise<Updates> {
-    const { holdSlackMs = 8000 } = this.#options
+    const { holdSlackMs = 8000 } = this.ports
     const timeoutMs = Math.min(holdMs, holdLimitMs) + holdSlackMs
     const body = { get_updates_buf: cursor }
     try {
@@ -276,7 +271,7 @@ export class Api {
 
   /** Sends a request of a bot: with its token, and with `base_info` in the body. */
   #post({ base_url, token }: Account, path: string, body: object, options: CallOptions): Promise<Reply> {
-    const { channelVersion, version } = this.#options
+    const { channelVersion, version } = this.ports
     const base_info = { channel_version: channelVersion, bot_agent: `svc/${version.replace(/\+.*/, '')}` }
     const url = joinUrl(base_url, `ilink/bot/${path}`)
     return this.#request(url, options, JSON.stringify({ ...body, base_info }), token)
@@ -284,7 +279,7 @@ export class Api {
 
   /** POSTs the body. Without a body it sends a GET, which the login status needs. */
   #request(url: string, { kind, ...rest }: CallOptions, body?: string, token?: string): Promise<Reply> {
-    const { fetch, permits } = this.#options
+    const { fetch, permits } = this.ports
     const headers = {
       ...(body !== undefined && {
         'Content-Type': 'application/json',

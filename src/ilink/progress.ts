@@ -1,5 +1,4 @@
 /** Streams that detect a silent other side and missing bytes. */
-
 import { badArgument, SvcError } from '../model/error.ts'
 import { startAwakeTimer } from '../platform/clock.ts'
 import { createByteCounter } from '../platform/memory.ts'

@@ -1,5 +1,4 @@
 /** How the methods of `Svc` call operations: through the gate, as a caller, until svc is closed. */
-
 import type { Static, TObject, TSchema } from '@sinclair/typebox'
 import type { CallOptions } from '../client/api.ts'
 import { Life } from '../client/background.ts'

@@ -237,6 +237,10 @@ export class Svc extends GroupMethods implements SvcApi {
   [Symbol.asyncIterator](): AsyncGenerator<Message, void, void> {
     return this.messages()
   }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
 }
 
 /** How errors about the data directory name the options. */

@@ -2,7 +2,6 @@
  * The SSE transport of 2024: GET /sse opens a stream. Its first event is the address to which the client
  * posts messages.
  */
-
 import { randomUUID } from 'node:crypto'
 import {
   type JSONRPCMessage,

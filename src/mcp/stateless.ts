@@ -5,6 +5,7 @@ import { createMcpHandler, type McpHttpHandler } from '@modelcontextprotocol/ser
 import { Delivery } from '../model/call.ts'
 import type { Principal } from '../model/principal.ts'
 import { endsWithin } from '../platform/clock.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { releaseBody } from '../server/body.ts'
 import { beginStream } from '../server/limits.ts'
 import { openCallsOf } from '../server/open-calls.ts'
@@ -34,16 +35,10 @@ interface HandlerPair {
 }
 
 /** Handlers by caller: each announces only the changes that its caller may see. */
-export class StatelessRequests {
-  readonly #options: StatelessOptions
+export class StatelessRequests extends RoomPart<StatelessOptions> {
   readonly #handlers = new Map<Principal, HandlerPair>()
   /** Without a session, only the next request on the same connection is a sign of life. */
-  readonly #unconfirmed: UnconfirmedAnswers
-
-  constructor(options: StatelessOptions) {
-    this.#options = options
-    this.#unconfirmed = new UnconfirmedAnswers(() => false, options.confirmMs)
-  }
+  readonly #unconfirmed = new UnconfirmedAnswers(() => false, this.ports.confirmMs)
 
   async answer(request: Request, { by, connection }: Caller, parsedBody?: unknown): Promise<Response> {
     if (connection !== undefined) this.#unconfirmed.confirm({ body: parsedBody, connection })
@@ -52,7 +47,7 @@ export class StatelessRequests {
     // An answer may be a stream that waits for a long call.
     const endStream = isStream ? beginStream(by) : openCallsOf(by).hold()
     // The shutdown does not wait for subscriptions.
-    const exchange = isStream ? new Delivery() : this.#options.exchanges.open(request)
+    const exchange = isStream ? new Delivery() : this.ports.exchanges.open(request)
     const { plain, streaming } = this.#handlersOf(by)
     const handler = method === 'tools/call' ? streaming : plain
     const end = () => {
@@ -63,7 +58,7 @@ export class StatelessRequests {
     try {
       response = await handler.fetch(request, parsedBody === undefined ? {} : { parsedBody })
       // The answer says that the client listens. A store that does not answer holds up no client.
-      if (isStream) await endsWithin(followWithinMs, this.#options.changes.followed(by))
+      if (isStream) await endsWithin(followWithinMs, this.ports.changes.followed(by))
     } catch (error) {
       end()
       throw error
@@ -71,7 +66,7 @@ export class StatelessRequests {
     return watchResponse(response, {
       signal: request.signal,
       isCounted: () => exchange.isAwaited,
-      onChunk: () => this.#options.exchanges.noteRead(request),
+      onChunk: () => this.ports.exchanges.noteRead(request),
       onWritten: () => {
         end()
         // Nothing confirms an answer whose connection is not known.
@@ -102,7 +97,7 @@ export class StatelessRequests {
   }
 
   #createHandler(by: Principal, responseMode: 'auto' | 'sse'): McpHttpHandler {
-    const { changes, log, maxBodyBytes, servers } = this.#options
+    const { changes, log, maxBodyBytes, servers } = this.ports
     return createMcpHandler(
       ({ era, requestInfo: request }) => {
         const closed = request?.signal ?? new AbortController().signal

@@ -1,5 +1,4 @@
 /** The content type of a file: by its name's extension, else by its first bytes. */
-
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import type { SteadyFile } from '../model/media.ts'

@@ -7,7 +7,7 @@ import { encryptStream, paddedSizeOf, parseAesKey, randomHexKey } from '../ilink
 import type { UploadedMedia } from '../ilink/encode.ts'
 import type { Call } from '../model/call.ts'
 import type { MediaContent } from '../model/message.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import { streamOf } from '../platform/streams.ts'
 import type { StagedFile } from '../send/media-files.ts'
 import { Downloads } from './downloads.ts'
@@ -16,20 +16,11 @@ import type { MediaPorts } from './ports.ts'
 import { Sources } from './sources.ts'
 import { Uploads, uploaderOf } from './uploads.ts'
 
-export class Media {
-  readonly sources: Sources
-  readonly uploads: Uploads
-  readonly downloads: Downloads
-  readonly kept: KeptFiles
-  readonly #ports: MediaPorts
-
-  constructor(ports: MediaPorts, runtime: Runtime) {
-    this.#ports = ports
-    this.uploads = new Uploads(ports, runtime)
-    this.sources = new Sources({ ...ports, uploads: this.uploads })
-    this.downloads = new Downloads(ports, runtime)
-    this.kept = new KeptFiles(ports)
-  }
+export class Media extends RunningPart<MediaPorts> {
+  readonly uploads = new Uploads(this.ports, this.runtime)
+  readonly sources = new Sources({ ...this.ports, uploads: this.uploads })
+  readonly downloads = new Downloads(this.ports, this.runtime)
+  readonly kept = new KeptFiles(this.ports)
 
   /**
    * Encrypts and uploads a file for `to`, and reads it in the process. Calls `progress` for each block
@@ -44,7 +35,7 @@ export class Media {
     signal: AbortSignal,
     progress?: Call['progress'],
   ): Promise<UploadedMedia> {
-    const { api, cdn, cdnUrl } = this.#ports.upstream
+    const { api, cdn, cdnUrl } = this.ports.upstream
     const { file_name, kind, md5, size } = file
     const aesKeyHex = randomHexKey()
     const key = parseAesKey(aesKeyHex)

@@ -1,5 +1,4 @@
 /** Makes WAV of the voice messages of users, which are SILK: hardly a program and no browser plays that. */
-
 import { existsSync } from 'node:fs'
 import { dirname, extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -1,5 +1,4 @@
 /** Media in the page of an export: reads each file within limits, or says why it is left out. */
-
 import { Buffer } from 'node:buffer'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { isSvcError } from '../model/error.ts'

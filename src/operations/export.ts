@@ -1,5 +1,4 @@
 /** The operation that hands out stored messages as one file: JSON lines, or a page for people. */
-
 import { Buffer } from 'node:buffer'
 import { type Static, Type } from '@sinclair/typebox'
 import { topOf } from '../access/usage.ts'

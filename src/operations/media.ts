@@ -1,5 +1,4 @@
 /** Operations for media as bytes: uploads for a later send, and media of messages, whole or in parts. */
-
 import { Type } from '@sinclair/typebox'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import type { OpenedMedia } from '../media/downloads.ts'

@@ -2,7 +2,6 @@
  * Outgoing HTTP: `apiFetch` for the configured servers, `fetchPublic` for URLs from callers. Also maps a
  * failed request to one error code, the same on all runtimes.
  */
-
 import process from 'node:process'
 import { errorCodeOf } from './files.ts'
 import type { CheckedFetchInit, FetchPublicOptions, PublicResource } from './public-fetch.ts'

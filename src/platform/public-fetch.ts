@@ -4,7 +4,6 @@
  * of the name could return another address. Where the environment names a proxy, it uses `fetch`: then the
  * proxy resolves names, and only literal addresses are checked here.
  */
-
 import { lookup } from 'node:dns/promises'
 import type { Agent } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'

@@ -13,7 +13,6 @@
  *   waits or is still being written, Bun closes the connection with a FIN, and no handler sees the next
  *   request. Deno answers all.
  */
-
 import { type AcceptedRequest, flushMs, peerOf } from './flush.ts'
 import {
   createHostCheck,

@@ -2,7 +2,6 @@
  * Serves on Deno. Deno 2.9.6 has no deadlines for strangers and cannot close a connection: put a proxy in front of it
  * where strangers may connect.
  */
-
 import {
   createHostCheck,
   createStop,

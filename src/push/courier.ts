@@ -7,6 +7,7 @@ import { isSvcError } from '../model/error.ts'
 import { matchesArguments, toOccurrence } from '../model/occurrence.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { cursorNumberOf } from '../storage/events.ts'
 import type { Webhook, WebhookTry } from '../storage/webhooks.ts'
 import { createPoster, postEvent, replyOf, type WebhookAttemptResult } from './attempt.ts'
@@ -46,20 +47,8 @@ export interface DeliveryOutcome extends Pick<WebhookAttemptResult, 'status' | '
 /** Maximum size of a reply's text, in bytes. */
 const maxReplyBytes = 16 * 1024
 
-export class WebhookSender {
-  readonly #ports: WebhookSenderPorts
-  readonly #clock: Clock
-  readonly #log: Log
-  readonly #pacer: DeliveryPacer
-  readonly #poster: ReturnType<typeof createPoster>
-
-  constructor(webhook: Webhook, ports: WebhookSenderPorts, { clock, log, pacer }: SenderRuntime) {
-    this.#ports = ports
-    this.#clock = clock
-    this.#log = log
-    this.#pacer = pacer
-    this.#poster = createPoster(webhook)
-  }
+export class WebhookSender extends RoomPart<WebhookSenderPorts & SenderRuntime & { webhook: Webhook }> {
+  readonly #poster = createPoster(this.ports.webhook)
 
   /** Closes the connections. */
   close(): void {
@@ -80,9 +69,9 @@ export class WebhookSender {
     signal: AbortSignal,
   ): Promise<DeliveryOutcome | undefined> {
     const { id, type, at } = event
-    const beganAt = this.#clock.monotonic()
-    const started = this.#clock.now()
-    await this.#pacer.waitForStart()
+    const beganAt = this.ports.clock.monotonic()
+    const started = this.ports.clock.now()
+    await this.ports.pacer.waitForStart()
     const data = await event.data()
     const { subscription } = webhook
     const isGap = type === 'gap'
@@ -90,10 +79,10 @@ export class WebhookSender {
     const form = subscription && ((written: WrittenEvent) => toOccurrence(written, safeCursor()))
     const sent = isGap
       ? { id: envelopeIdOf(type), body: JSON.stringify({ type, cursor: id }) }
-      : { id, body: bodyOf({ id, type, at, data }, this.#ports.createLinks(webhook), form) }
+      : { id, body: bodyOf({ id, type, at, data }, this.ports.createLinks(webhook), form) }
     const tried = await postEvent(this.#poster, webhook, sent, signal)
     const { status, retryAfterMs, notSent, detail: problem, code: failure, text, answer } = tried
-    const took_ms = Math.round(this.#clock.monotonic() - beganAt)
+    const took_ms = Math.round(this.ports.clock.monotonic() - beganAt)
     const done = problem === undefined
     const detail = done ? await this.#trySendReply(webhook, event, text) : problem
     const code = done && detail !== undefined ? ('reply_not_sent' as const) : failure
@@ -111,10 +100,10 @@ export class WebhookSender {
     if (text === undefined) return undefined
     if (Buffer.byteLength(text) > maxReplyBytes)
       return 'the reply was not sent: its text is longer than 16 KiB'
-    return this.#ports.sendReply(webhook, event, text).then(
+    return this.ports.sendReply(webhook, event, text).then(
       () => undefined,
       error => {
-        if (!isSvcError(error)) this.#log.error('webhook reply failed', { error })
+        if (!isSvcError(error)) this.ports.log.error('webhook reply failed', { error })
         return `the reply was not sent: ${isSvcError(error) ? error.message : 'internal error'}`
       },
     )

@@ -96,7 +96,7 @@ export class EndpointRun {
     this.#log = runtime.log
     this.#health = webhook
     this.#lanes = new WebhookLanes(webhook.position, [])
-    this.#sender = new WebhookSender(webhook, ports, runtime)
+    this.#sender = new WebhookSender({ ...ports, ...runtime, webhook })
     this.#running = this.#run()
   }
 

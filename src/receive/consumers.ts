@@ -3,18 +3,13 @@ import { isWhole } from '../model/access.ts'
 import type { ConsumerInfo } from '../model/consumer.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { withoutUndefined } from '../platform/fields.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { type Store, startsAtFirst } from '../storage/store.ts'
 
 /** Messages that are counted for a key with a scope, and consumers in a list. */
 const [maxCounted, maxListed] = [10_000, 1000]
 
-export class ConsumerList {
-  readonly #store: Pick<Store, 'backlog' | 'consumers' | 'keys'>
-
-  constructor(store: Pick<Store, 'backlog' | 'consumers' | 'keys'>) {
-    this.#store = store
-  }
-
+export class ConsumerList extends RoomPart<Pick<Store, 'backlog' | 'consumers' | 'keys'>> {
   /**
    * Lists the consumers that read last, those of keys after the others.
    *
@@ -29,7 +24,7 @@ export class ConsumerList {
     since?: number
     most?: number
   } = {}): Promise<ConsumerInfo[]> {
-    const { backlog, keys } = this.#store
+    const { backlog, keys } = this.ports
     const lags = await backlog.listLags(most, { of, since })
     const ofKeys = lags.some(({ consumer }) => consumer.includes('/')) ? await keys.list() : []
     const byId = new Map(ofKeys.map(key => [key.id, key]))
@@ -55,7 +50,7 @@ export class ConsumerList {
   async remove(consumer: string): Promise<void> {
     if (startsAtFirst(consumer))
       throw badArgument('name', 'this one cannot be removed: the next call would get every message again')
-    if (!(await this.#store.consumers.remove(consumer)))
+    if (!(await this.ports.consumers.remove(consumer)))
       throw new SvcError('not_found', 'There is no consumer of this name', {
         hint: 'GET /consumers, or svc consumers, lists them.',
       })

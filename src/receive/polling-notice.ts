@@ -3,7 +3,6 @@
  * answers may get lost. A late notifystop marks a bot offline that was started again since (protocol notes
  * 5.6).
  */
-
 import type { Account, Api } from '../ilink/api.ts'
 import type { Clock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'

@@ -8,7 +8,7 @@ import type { BotInfo } from '../model/session.ts'
 import { backoffMs } from '../platform/clock.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Permits } from '../platform/permits.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { heldMs, type ProxyLimits } from './gateway-limits.ts'
 import { type BatchPorts, currentSession, ingest, type PolledLogin, type PollResult } from './ingest.ts'
 import { checkRequested, PollWaits } from './poll-waits.ts'
@@ -77,15 +77,13 @@ interface Loop {
   clearAt?: number
 }
 
-export class SessionPoller {
+export class SessionPoller extends RunningPart<PollerPorts> {
   readonly login: PolledLogin
   /** Resolves when its loop has ended, and its last batch is stored. */
   ended: Promise<void> = Promise.resolve()
   /** Whether WeChat was asked at least once, and the result is committed. */
   isAnswered?: boolean
   lastPollAt?: number
-  readonly #ports: PollerPorts
-  readonly #runtime: Runtime
   readonly #run: PollRun
   readonly #marks: SessionMarks
   readonly #waits: PollWaits
@@ -97,14 +95,13 @@ export class SessionPoller {
     run: PollRun,
     { name, bot }: { name: string; bot: BotInfo },
   ) {
-    this.#ports = ports
-    this.#runtime = { ...runtime, log: runtime.log.child('', { session: name }) }
+    super(ports, { ...runtime, log: runtime.log.child('', { session: name }) })
     this.#run = run
     this.login = { name, token: bot.token }
     const { login } = this
     const { sessions, upstream } = ports
-    this.#waits = new PollWaits({ login, upstream, limits: run.limits }, this.#runtime)
-    this.#marks = new SessionMarks({ sessions, login, onLapsed: () => this.#startNotifying() }, this.#runtime)
+    this.#waits = new PollWaits({ login, upstream, limits: run.limits }, this.runtime)
+    this.#marks = new SessionMarks({ sessions, login, onLapsed: () => this.#startNotifying() }, this.runtime)
     this.#marks.read(bot)
   }
 
@@ -131,7 +128,7 @@ export class SessionPoller {
   async leave(reason?: DOMException, withinMs?: number): Promise<void> {
     this.#waits.leaving.abort(reason)
     if (withinMs === undefined) return
-    await this.#runtime.clock.sleep(withinMs)
+    await this.runtime.clock.sleep(withinMs)
     this.end(reason)
   }
 
@@ -145,7 +142,7 @@ export class SessionPoller {
 
   /** Polls until `stop`, or until the login is gone. */
   async follow(delayMs: number): Promise<void> {
-    const { sessions, upstream } = this.#ports
+    const { sessions, upstream } = this.ports
     const { signal } = this.#waits.leaving
     if (delayMs > 0) await this.#waits.pause(delayMs)
     const bot = (await currentSession(sessions, this.login))?.bot
@@ -154,7 +151,7 @@ export class SessionPoller {
     // Every message needs it. If the first message loaded it, that message would reach the disk 5 ms later.
     nodeCrypto()
     const login = upstream.account(bot)
-    this.#notice = new PollingNotice({ api: upstream.api, ...this.#runtime, login, stop: signal })
+    this.#notice = new PollingNotice({ api: upstream.api, ...this.runtime, login, stop: signal })
     const loop: Loop = { bot, cursor: bot.cursor, holdMs: defaultHoldMs, failures: 0, brisk: 0 }
     while (!signal.aborted) {
       const polled = await this.#poll(loop, this.#notice)
@@ -170,7 +167,7 @@ export class SessionPoller {
   async #poll(loop: Loop, notice: PollingNotice): Promise<{ updates: Updates; askedAt: number } | undefined> {
     const { signal } = this.#waits.leaving
     try {
-      using _permit = await this.#ports.permits.take(signal)
+      using _permit = await this.ports.permits.take(signal)
       if (!this.#run.mayPoll(this.login.name)) {
         await this.#waits.pause(tryAgainMs)
         return undefined
@@ -180,7 +177,7 @@ export class SessionPoller {
       else if (!notice.isAnswered) this.#startNotifying()
       // The process may have stood still during the notifystart.
       if (signal.aborted || !this.#run.mayPoll(this.login.name)) return undefined
-      const askedAt = this.#runtime.clock.monotonic()
+      const askedAt = this.runtime.clock.monotonic()
       return { askedAt, updates: await this.#request(loop) }
     } catch (error) {
       if (!signal.aborted && error !== checkRequested) await this.#handleFailure(loop, error)
@@ -190,7 +187,7 @@ export class SessionPoller {
 
   /** Handles a failed poll, and waits until the next try. */
   async #handleFailure(loop: Loop, error: unknown): Promise<void> {
-    const { bus, clock, log } = this.#runtime
+    const { bus, clock, log } = this.runtime
     this.isAnswered = true
     const isRefused = isILinkError(error, 'expired')
     bus.notify('polled', isRefused ? 'refused' : 'failed')
@@ -214,7 +211,7 @@ export class SessionPoller {
     loop: Loop,
     { updates, askedAt }: { updates: Updates; askedAt: number },
   ): Promise<boolean> {
-    const { clock, log } = this.#runtime
+    const { clock, log } = this.runtime
     const answeredAt = clock.monotonic()
     if (answeredAt - askedAt > heldMs) loop.clearAt = askedAt
     this.lastPollAt = clock.now()
@@ -227,7 +224,7 @@ export class SessionPoller {
     loop.holdMs = updates.nextHoldMs ?? loop.holdMs
     const { cursor: before } = loop
     const hasMessages = updates.messages.length > 0
-    this.#runtime.bus.notify('polled', hasMessages ? 'messages' : 'empty')
+    this.runtime.bus.notify('polled', hasMessages ? 'messages' : 'empty')
     const isNew = hasMessages || (updates.cursor !== undefined && updates.cursor !== before)
     // Marks go before messages, so that a reader of a new message does not see its session as expired. An idle poll
     // makes one write of both.
@@ -261,7 +258,7 @@ export class SessionPoller {
         if (updates.messages.length === 0 || this.#run.closing.aborted) return
         this.#run.keepUntilDone(
           this.#commit(asked, updates).catch(error =>
-            this.#runtime.log.error('late batch not committed', { error }),
+            this.runtime.log.error('late batch not committed', { error }),
           ),
         )
       })
@@ -275,13 +272,13 @@ export class SessionPoller {
     updates: Updates,
     more: Pick<PollResult, 'clearAt' | 'marks'> = {},
   ): Promise<string | undefined> {
-    const { clock, log } = this.#runtime
-    return ingest(this.#ports, this.login, { bot, cursor, updates, ...more, clock, log }, this.#run)
+    const { clock, log } = this.runtime
+    return ingest(this.ports, this.login, { bot, cursor, updates, ...more, clock, log }, this.#run)
   }
 
   /** Records that upstream holds the poll under way, unless the poll ends before. */
   async #noteHeld(over: AbortSignal): Promise<void> {
-    await this.#runtime.clock.sleep(acceptedMs, over)
+    await this.runtime.clock.sleep(acceptedMs, over)
     if (!over.aborted) await this.#marks.write(this.#marks.judge('held'))
   }
 

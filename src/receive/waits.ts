@@ -3,7 +3,6 @@
  * that a change concerns are woken. With thousands of waiting calls, a read per call at every commit would
  * delay all.
  */
-
 import { hasMessage, type Scope } from '../model/access.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import { RoomPart } from '../platform/runtime.ts'

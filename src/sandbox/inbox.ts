@@ -2,7 +2,6 @@
  * Messages from users to bots: the queue that getupdates reads, and what an old cursor returns (protocol
  * notes 2.4).
  */
-
 import { SvcError } from '../model/error.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import type { Core } from './core.ts'

@@ -1,5 +1,4 @@
 /** QR logins: a client creates them, the phone scans and confirms them (protocol notes 2.1 and 2.2). */
-
 import { SvcError } from '../model/error.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import type { Core } from './core.ts'

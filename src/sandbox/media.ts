@@ -2,7 +2,6 @@
  * Media files of the CDN: the ciphertext of each piece in a file below `<dir>/media`, never whole in
  * memory. The AES code here is the sandbox's own: shared code would not show the mistakes of svc's client.
  */
-
 import { createCipheriv, createDecipheriv, createHash, randomBytes } from 'node:crypto'
 import { createReadStream, writeSync } from 'node:fs'
 import { open, rename } from 'node:fs/promises'

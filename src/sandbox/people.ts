@@ -2,7 +2,6 @@
  * Users and bots: who exists, whose bot is alive, and the state between a user and a bot (window, quota,
  * typing).
  */
-
 import { badArgument, SvcError } from '../model/error.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import type { Core } from './core.ts'

@@ -1,5 +1,4 @@
 /** Reads request bodies: limits their size and time, and parses JSON without changing long ids. */
-
 import { Buffer } from 'node:buffer'
 import { createBadJsonError } from '../model/bad-json.ts'
 import { invalidArguments, SvcError, type SvcErrorOptions } from '../model/error.ts'

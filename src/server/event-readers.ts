@@ -8,6 +8,7 @@ import type { Principal } from '../model/principal.ts'
 import { sessionKeyOf } from '../model/session.ts'
 import type { OpenedEvents } from '../operations/events.ts'
 import { SharedTurns, systemClock } from '../platform/clock.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { PublicEvent } from '../push/events.ts'
 import { cursorNumberOf, isEventInScope } from '../storage/events.ts'
@@ -49,8 +50,7 @@ const encoder = new TextEncoder()
 const encodeEvent = (event: Event) => encoder.encode(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`)
 
 /** All event streams of one caller, who may see the same in each. */
-export class EventStreams {
-  readonly #context: RouteContext
+export class EventStreams extends RoomPart<RouteContext> {
   readonly #readers = new Set<StreamReader>()
   /** Shares the event loop among readers that catch up. */
   readonly #turns = new SharedTurns(systemClock)
@@ -58,10 +58,6 @@ export class EventStreams {
   /** Live readers got all events up to here. */
   #reachedCursor: string | undefined
   #ready = Promise.withResolvers<void>()
-
-  constructor(context: RouteContext) {
-    this.#context = context
-  }
 
   /**
    * Opens a stream of events. It ends when the reader disconnects, its key ends or the service stops.
@@ -71,7 +67,7 @@ export class EventStreams {
   open(events: OpenedEvents, by: Principal): Response {
     const endStream = beginStream(by)
     const abort = new AbortController()
-    const ends = [this.#context.shutdown.draining, by.ended].flatMap(signal =>
+    const ends = [this.ports.shutdown.draining, by.ended].flatMap(signal =>
       signal ? followSignal(signal, abort) : [],
     )
     let reader: StreamReader
@@ -111,7 +107,7 @@ export class EventStreams {
   #startReading(reader: StreamReader): void {
     this.#catchUp(reader).catch(error => {
       if (!reader.disconnected.signal.aborted)
-        this.#context.log.warn('an event stream was disconnected', { error })
+        this.ports.log.warn('an event stream was disconnected', { error })
       this.#disconnect(reader, error)
     })
   }
@@ -173,7 +169,7 @@ export class EventStreams {
       const wait = new AbortController()
       const unfollow = followSignal(reader.disconnected.signal, wait)
       reader.onRead = () => wait.abort()
-      await this.#context.clock.sleep(stuckTimeoutMs, wait.signal)
+      await this.ports.clock.sleep(stuckTimeoutMs, wait.signal)
       unfollow()
       delete reader.onRead
       if (!wait.signal.aborted) throw new Error('too slow')
@@ -223,7 +219,7 @@ export class EventStreams {
    * skip events.
    */
   async #sendComments(signal: AbortSignal): Promise<void> {
-    const { clock } = this.#context
+    const { clock } = this.ports
     for (let recordedAt = clock.monotonic(); !signal.aborted; ) {
       await clock.sleep(commentIntervalMs, signal)
       if (signal.aborted) return
@@ -241,7 +237,7 @@ export class EventStreams {
 
   /** Records all named readers as active. */
   #markActive(): void {
-    const { log } = this.#context
+    const { log } = this.ports
     const named = new Map([...this.#readers].map(({ events }) => [events.consumer, events]))
     for (const events of named.values())
       events.seen().catch(error => log.warn('an active reader of events was not recorded', { error }))

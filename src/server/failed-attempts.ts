@@ -3,6 +3,7 @@ import { SvcError } from '../model/error.ts'
 import { networkOf } from '../platform/address.ts'
 import { type Clock, systemClock } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { toProblemResponse } from './errors.ts'
 
 /** Calls without the right token that an address, of IPv6 a network (/64), may make per minute without a delay. */
@@ -27,6 +28,7 @@ interface AttemptCount {
 interface FailedAttemptsOptions {
   readonly log: Log
   readonly clock?: Clock
+  /** Called with the address of each call without the right token. */
   readonly onFailure?: (address: string, operation?: 'sign_in' | 'join') => void
 }
 
@@ -35,19 +37,10 @@ interface FailedAttemptsOptions {
  * lock out another, not even behind the same proxy. So this does not protect a weak token against guessing.
  * A service that others can reach rejects a weak token at its start. The delay saves work and connections.
  */
-export class FailedAttempts {
-  readonly #log: Log
-  readonly #clock: Clock
+export class FailedAttempts extends RoomPart<FailedAttemptsOptions> {
+  readonly #clock = this.ports.clock ?? systemClock
   readonly #addresses = new Map<string, AttemptCount>()
-  readonly #onFailure: FailedAttemptsOptions['onFailure']
   #waiting = 0
-
-  /** @param options.onFailure called with the address of each call without the right token */
-  constructor({ log, clock = systemClock, onFailure }: FailedAttemptsOptions) {
-    this.#log = log
-    this.#clock = clock
-    this.#onFailure = onFailure
-  }
 
   /**
    * Passes a response on. A 401, for a wrong link (`join`) a 404, is delayed, or replaced by `rate_limited`, and closes its connection. Other
@@ -59,7 +52,7 @@ export class FailedAttempts {
   throttle(given: Response, address = '', operation?: 'sign_in' | 'join'): Response | Promise<Response> {
     if (given.status !== (operation === 'join' ? 404 : 401)) return given
     given.headers.set('connection', 'close')
-    this.#onFailure?.(address, operation)
+    this.ports.onFailure?.(address, operation)
     const tries = this.#countAttempt(address)
     if (tries.count <= freeAttempts) return given
     if (tries.waiting < maxDelayedOfAddress && this.#waiting < maxDelayed) return this.#delay(given, tries)
@@ -89,7 +82,7 @@ export class FailedAttempts {
       known && now - known.since < minuteMs ? known : { since: now, count: 0, waiting: known?.waiting ?? 0 }
     tries.count++
     if (tries === known) return tries
-    this.#log.warn('calls without the right token', { address, calls: known?.count ?? 1 })
+    this.ports.log.warn('calls without the right token', { address, calls: known?.count ?? 1 })
     this.#addresses.delete(network)
     this.#addresses.set(network, tries)
     const [oldest] = this.#addresses.keys()

@@ -1,5 +1,4 @@
 /** The limits of callers, at the doors: what ends with a key, and what counts for it (`access/usage.ts`). */
-
 import { usageOf } from '../access/usage.ts'
 import type { Principal } from '../model/principal.ts'
 import { followSignal, waitForAbort } from '../platform/signals.ts'

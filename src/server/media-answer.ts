@@ -2,7 +2,6 @@
  * HTTP responses with the bytes of one media file: all of them, or one requested range. The bytes are
  * streamed and never completely in memory.
  */
-
 import { badArgument, SvcError } from '../model/error.ts'
 import type { OpenedExport } from '../operations/export.ts'
 import type { Range, RequestedMedia } from '../operations/media.ts'

@@ -6,7 +6,6 @@
  * need a conversion at both ends. Fields must come before the file; forms and curl send them in the order
  * in which they are given.
  */
-
 import { Buffer } from 'node:buffer'
 import { badArgument } from '../model/error.ts'
 import { parseDisposition } from '../platform/header.ts'

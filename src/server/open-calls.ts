@@ -13,6 +13,7 @@ import type { Principal } from '../model/principal.ts'
 import { ownBounds, type SharedRoom } from '../model/shares.ts'
 import { networkOf } from '../platform/address.ts'
 import { formatCount } from '../platform/format.ts'
+import { RoomPart } from '../platform/runtime.ts'
 
 /**
  * Calls of one caller that begin in a round, and after a round that took longer. Most calls cost the main thread 0.1 to
@@ -25,10 +26,11 @@ const maxOpen = ownBounds.openCalls
 const maxOpenOfOwner = 10_000
 
 /** The open calls of one caller. */
-class OpenCalls {
-  readonly #most: number
+class OpenCalls extends RoomPart<{
+  most: number
   /** Called when there is nothing to remember. */
-  readonly #onIdle: (() => void) | undefined
+  onIdle?(): void
+}> {
   readonly #waiting: (() => void)[] = []
   #open = 0
   /** Calls that have begun in this round. Not 0 until a round in which none begins. */
@@ -36,15 +38,10 @@ class OpenCalls {
   #maxStarts = startsPerRound
   #roundBeganAt = 0
 
-  constructor(most: number, onIdle?: () => void) {
-    this.#most = most
-    this.#onIdle = onIdle
-  }
-
   /** Returns the error for one more call, if it exceeds the bound. */
   get error(): SvcError | undefined {
-    if (this.#open < this.#most) return undefined
-    return new SvcError('rate_limited', `this caller may have ${formatCount(this.#most, 'open call')}`, {
+    if (this.#open < this.ports.most) return undefined
+    return new SvcError('rate_limited', `this caller may have ${formatCount(this.ports.most, 'open call')}`, {
       retryAfter: 1,
       hint: 'End one of them first, or wait for its answer. For a key with more streams: --max-open.',
     })
@@ -63,7 +60,7 @@ class OpenCalls {
   }
 
   #noteIdle(): void {
-    if (this.#open === 0 && this.#starts === 0) this.#onIdle?.()
+    if (this.#open === 0 && this.#starts === 0) this.ports.onIdle?.()
   }
 
   /** Answers a call when it is its turn. */
@@ -126,14 +123,15 @@ export function takePlace(room: SharedRoom, by: Principal, address: string): (()
 export function openCallsOf(by: Principal, address?: () => string | undefined): OpenCalls {
   const key = countedBy(by, address)
   if (typeof key === 'string') {
-    const known = ofAddresses.get(key) ?? new OpenCalls(maxOpen, () => ofAddresses.delete(key))
+    const known =
+      ofAddresses.get(key) ?? new OpenCalls({ most: maxOpen, onIdle: () => ofAddresses.delete(key) })
     ofAddresses.set(key, known)
     return known
   }
   const known = ofCallers.get(key)
   if (known) return known
   const open = by.grant && topOf(by.grant).limits?.open
-  const calls = new OpenCalls(by.grant ? maxOpen + (open ?? 0) : maxOpenOfOwner)
+  const calls = new OpenCalls({ most: by.grant ? maxOpen + (open ?? 0) : maxOpenOfOwner })
   ofCallers.set(key, calls)
   return calls
 }

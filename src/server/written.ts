@@ -7,7 +7,6 @@
  * An answer counts only after it is written. If the process dies in between, messages come twice. The other
  * order would lose them.
  */
-
 import type { Writable } from 'node:stream'
 import type { Delivery } from '../model/call.ts'
 import { flushMsOf, piecesOf, waitUntilWritten } from '../platform/flush.ts'

@@ -2,7 +2,6 @@
  * Moves a store between a data directory and PostgreSQL. Nobody uses either side meanwhile. The target cannot be opened
  * until it is complete and equal to the source, and the source not from then on: at no moment can both be opened.
  */
-
 import { streamOf } from '../../ilink/progress.ts'
 import { SvcError } from '../../model/error.ts'
 import { nodeCrypto } from '../../platform/lazy-crypto.ts'

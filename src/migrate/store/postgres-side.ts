@@ -3,6 +3,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import type { Log } from '../../platform/log.ts'
 import { connectPg, type PgConnection, type PgQueries } from '../../platform/postgres.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { createKeyRing, type Sealer } from '../../platform/sealing.ts'
 import { constantSql, joinSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import { ClockTrust } from '../../storage/clock-trust.ts'
@@ -11,9 +12,9 @@ import { PgDatabase } from '../../storage/postgres/database.ts'
 import { placeOf, storeErrorOf } from '../../storage/postgres/errors.ts'
 import { PgMediaStore } from '../../storage/postgres/media.ts'
 import { followKeys, type KeyState, migrate } from '../../storage/postgres/migrate.ts'
+import type { EngineContext } from '../../storage/postgres/part.ts'
 import { newestForm } from '../../storage/postgres/schema.ts'
 import { copyLock } from '../../storage/postgres/tables.ts'
-import type { SecretChange } from '../../storage/sealed-places.ts'
 import { copiedTables, type StoreRow, type StoreTable } from '../../storage/table-list.ts'
 import { rejectUnreleased, wayFromDatabase } from '../../storage/unreleased.ts'
 import { columnsOf, sequenceOf, writerOf } from './postgres-writer.ts'
@@ -79,11 +80,14 @@ export async function openPgSnapshot({ url, secret, clock, log }: PgSideOptions)
       })
     followKeys(meta, sealer)
     const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
-    const media = {
-      uploads: new PgMediaStore(context, 'uploads', uploadRules),
-      queued: new PgMediaStore(context, 'queued'),
-    }
-    const side = new PgSide(snapshot, snapshot, { place, sealer, media, close: () => db.close() })
+    const side = new PgSide({
+      db: snapshot,
+      lock: snapshot,
+      place,
+      sealer,
+      media: mediaOf(context),
+      close: () => db.close(),
+    })
     return Object.assign(side, {
       identity: identityOf(meta),
       markMoved: async () => {},
@@ -184,14 +188,13 @@ async function open(
       sql`SELECT store_id, hash_key, events_removed, moved_to, copying FROM meta`,
     )
     const context = { db, clock, log, sealer, clockTrust: new ClockTrust(clock, {}) }
-    const side = new PgSide(db, lock, {
+    const side = new PgSide({
+      db,
+      lock,
       place: placeOfUrl(url),
       sealer,
       close: () => db.close(),
-      media: {
-        uploads: new PgMediaStore(context, 'uploads', uploadRules),
-        queued: new PgMediaStore(context, 'queued'),
-      },
+      media: mediaOf(context),
     })
     return { db, side, sealer, meta }
   } catch (error) {
@@ -234,31 +237,22 @@ async function rejectUsed(db: PgDatabase, place: string): Promise<void> {
   })
 }
 
-class PgSide implements CopySide {
-  readonly place: string
-  readonly media: MediaStores
-  readonly open: SecretChange
-  readonly #db: Pick<PgQueries, 'all' | 'one'>
-  readonly #lock: PgConnection
-  readonly #close: () => Promise<void>
+const mediaOf = (context: EngineContext): MediaStores => ({
+  uploads: new PgMediaStore(context, 'uploads', uploadRules),
+  queued: new PgMediaStore(context, 'queued'),
+})
 
-  constructor(
-    db: Pick<PgQueries, 'all' | 'one'>,
-    lock: PgConnection,
-    {
-      place,
-      sealer,
-      media,
-      close,
-    }: Pick<CopySide, 'place' | 'media'> & { sealer: Sealer; close(): Promise<void> },
-  ) {
-    this.#db = db
-    this.#lock = lock
-    this.#close = close
-    this.place = place
-    this.media = media
-    this.open = sealer.open
-  }
+interface PgSidePorts extends Pick<CopySide, 'place' | 'media'> {
+  db: Pick<PgQueries, 'all' | 'one'>
+  lock: PgConnection
+  sealer: Sealer
+  close(): Promise<void>
+}
+
+class PgSide extends RoomPart<PgSidePorts> implements CopySide {
+  readonly place = this.ports.place
+  readonly media = this.ports.media
+  readonly open = this.ports.sealer.open
 
   async *read(table: StoreTable, after?: StoreRow): AsyncGenerator<StoreRow[]> {
     const { columns, key, name, owners, wide = [] } = table
@@ -272,7 +266,7 @@ class PgSide implements CopySide {
       wide.length === 0 ? '0' : wide.map(column => `coalesce(octet_length("${column}"), 0)`).join(' + '),
     )
     for (let last = after; ; ) {
-      const page = await this.#db.all<StoreRow & { ctid?: string; ids?: number[] }>(
+      const page = await this.ports.db.all<StoreRow & { ctid?: string; ids?: number[] }>(
         sql`SELECT ${rows} FROM (SELECT ${rows}, sum(weight) OVER (ORDER BY ${order}) - weight AS before FROM
           (SELECT ${read}, ${weight} AS weight FROM ${constantSql(name)} ${behind(key, last)}
            ORDER BY ${order} LIMIT ${pageRows}) part) page WHERE before < ${pageCharacters} ORDER BY ${order}`,
@@ -285,7 +279,8 @@ class PgSide implements CopySide {
 
   async readState(): Promise<CopiedState> {
     type Found = CopiedState['accounts'][number]
-    const accounts = await this.#db.all<Found>(sql`SELECT name, bot_id, token, coalesce(cursor, '') AS cursor,
+    const accounts =
+      await this.ports.db.all<Found>(sql`SELECT name, bot_id, token, coalesce(cursor, '') AS cursor,
       coalesce(created_at, 0) AS created_at, coalesce(info, '{}') AS info, chosen FROM account
       WHERE bot_id IS NOT NULL`)
     return { accounts, damaged: [] }
@@ -298,13 +293,13 @@ class PgSide implements CopySide {
         name === 'message'
           ? sql`SELECT last AS n FROM head`
           : sql`SELECT CASE WHEN is_called THEN last_value ELSE 0 END AS n FROM ${sequenceOf(name, numbered)}`
-      numbers.set(name, (await this.#db.one<{ n: number }>(from)).n)
+      numbers.set(name, (await this.ports.db.one<{ n: number }>(from)).n)
     }
     return numbers
   }
 
   async listUploads(): Promise<readonly string[]> {
-    const found = await this.#db.all<{ id: string }>(
+    const found = await this.ports.db.all<{ id: string }>(
       sql`SELECT id FROM upload WHERE store = 'uploads' AND size IS NOT NULL ORDER BY id`,
     )
     return found.map(({ id }) => id)
@@ -317,15 +312,15 @@ class PgSide implements CopySide {
    */
   async decide(statement: Sql): Promise<void> {
     try {
-      await this.#lock.run(statement)
+      await this.ports.lock.run(statement)
     } catch (error) {
       throw storeErrorOf(error)
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#lock.destroy()
-    await this.#close()
+    this.ports.lock.destroy()
+    await this.ports.close()
   }
 }
 

@@ -8,6 +8,7 @@
 
 import { sqlStateOf } from '../../platform/postgres.ts'
 import { toJsonb } from '../../platform/postgres-values.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
 import { toSearchableText } from '../search-text.ts'
 import type { EngineContext } from './part.ts'
@@ -109,18 +110,13 @@ interface Tail {
 type IndexerContext = Pick<EngineContext, 'clock' | 'db' | 'log'>
 
 /** Keeps the index close to the end of the log. */
-export class GramIndexer {
-  readonly #context: IndexerContext
+export class GramIndexer extends RoomPart<IndexerContext> {
   readonly #stop = new AbortController()
   #work: Promise<unknown> = Promise.resolve()
   #upto = 0
 
-  constructor(context: IndexerContext) {
-    this.#context = context
-  }
-
   start(): void {
-    const { clock, db, log } = this.#context
+    const { clock, db, log } = this.ports
     const { signal } = this.#stop
     let isFailing = false
     const wait = (ms: number, either: AbortSignal) =>
@@ -143,7 +139,7 @@ export class GramIndexer {
    * @returns false if there is nothing to do, or another node does it
    */
   async step(least: number, most = stepRows): Promise<boolean> {
-    const { db } = this.#context
+    const { db } = this.ports
     const { upto, last } = await db.one<{ upto: number; last: number }>(
       sql`SELECT upto, ${horizon} AS last FROM indexed`,
     )

@@ -1,5 +1,4 @@
 /** Commits: joins the writes of many callers, and notifies those that wait for changes. */
-
 import type { Log } from '../../platform/log.ts'
 import { RoomPart } from '../../platform/runtime.ts'
 import type { Database } from '../../platform/sqlite.ts'

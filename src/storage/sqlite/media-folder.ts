@@ -47,18 +47,13 @@ interface Sidecar extends Record<string, unknown> {
   expires_at: number
 }
 
-export class MediaFolder implements MediaStore {
-  readonly #options: MediaFolderOptions
-  readonly #quota: UploadQuota | undefined
+const openQuota = ({ clock, lifeMs, mediaRoot, name, room }: MediaFolderOptions): UploadQuota | undefined =>
+  room && lifeMs !== undefined
+    ? new UploadQuota({ clock, folder: join(mediaRoot, name), room, lifeMs })
+    : undefined
 
-  constructor(options: MediaFolderOptions) {
-    const { clock, lifeMs, mediaRoot, name, room } = options
-    this.#options = options
-    this.#quota =
-      room && lifeMs !== undefined
-        ? new UploadQuota({ clock, folder: join(mediaRoot, name), room, lifeMs })
-        : undefined
-  }
+export class MediaFolder extends RoomPart<MediaFolderOptions> implements MediaStore {
+  readonly #quota = openQuota(this.ports)
 
   async put(id: string, body: ReadableStream<Uint8Array>, options: PutOptions): Promise<StoredFile> {
     let size: number | undefined
@@ -81,7 +76,7 @@ export class MediaFolder implements MediaStore {
     body: ReadableStream<Uint8Array>,
     { digest, maxBytes, note, signal, size }: PutOptions,
   ): Promise<StoredFile> {
-    const { clock, lifeMs, space } = this.#options
+    const { clock, lifeMs, space } = this.ports
     const folder = await this.#folder()
     const path = ownPath(folder, 'media', id)
     const written = await keepStream(body, path, {
@@ -111,7 +106,7 @@ export class MediaFolder implements MediaStore {
   }
 
   async open(id: string): Promise<OpenedStoredFile | undefined> {
-    const { clock, lifeMs } = this.#options
+    const { clock, lifeMs } = this.ports
     if (!isOwnName('media', id)) return undefined
     const path = ownPath(await this.#folder(), 'media', id)
     const sidecar = lifeMs === undefined ? undefined : parseSidecar(await readText(`${path}.json`))
@@ -132,11 +127,11 @@ export class MediaFolder implements MediaStore {
     for (const id of ids)
       await this.#folder()
         .then(folder => rm(ownPath(folder, 'media', id), { force: true }))
-        .catch(error => this.#options.log.warn('file of a sent message not removed', { name: id, error }))
+        .catch(error => this.ports.log.warn('file of a sent message not removed', { name: id, error }))
   }
 
   async sweep(needed: ReadonlySet<string> = new Set()): Promise<void> {
-    const { clock, lifeMs, mediaRoot, name } = this.#options
+    const { clock, lifeMs, mediaRoot, name } = this.ports
     const folder = join(mediaRoot, name)
     const isOver = (found: string) => isOwnName('media', found.replace(/\.json$/, '')) && !needed.has(found)
     await sweep(folder, unfinishedName, clock.now() - staleFileMs)
@@ -148,7 +143,7 @@ export class MediaFolder implements MediaStore {
   }
 
   async removeWhere(isOver: Parameters<MediaStore['removeWhere']>[0]): Promise<void> {
-    const { lifeMs = 0, mediaRoot, name } = this.#options
+    const { lifeMs = 0, mediaRoot, name } = this.ports
     const folder = join(mediaRoot, name)
     for (const file of await readdir(folder).catch(() => [])) {
       const id = file.slice(0, -5)
@@ -163,7 +158,7 @@ export class MediaFolder implements MediaStore {
   }
 
   #folder(): Promise<string> {
-    return mediaFolder(this.#options.mediaRoot, this.#options.name)
+    return mediaFolder(this.ports.mediaRoot, this.ports.name)
   }
 }
 

@@ -2,7 +2,6 @@
  * Checks that the opened file is still the file at its path. A file that was deleted or moved can still be
  * read and written, and what was written is lost when it is closed.
  */
-
 import { statSync } from 'node:fs'
 import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'

@@ -1,5 +1,4 @@
 /** The keys under which the rows of a session are stored, and the sessions that a user wrote to. Both are cached. */
-
 import type { Scope } from '../../model/access.ts'
 import { sessionKeyOf } from '../../model/session.ts'
 import type { Clock } from '../../platform/clock.ts'

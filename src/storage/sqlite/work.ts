@@ -4,6 +4,7 @@ import { SvcError } from '../../model/error.ts'
 import type { Clock } from '../../platform/clock.ts'
 import { errorCodeOf, makePrivate } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { type Database, findDatabaseError, openDatabase, switchToWal } from '../../platform/sqlite.ts'
 import { storeErrorOf } from '../../platform/system-error.ts'
 import { Tasks } from '../../platform/tasks.ts'
@@ -67,11 +68,17 @@ interface WorkPorts {
   readonly messages: { readonly sentChanges: number }
 }
 
-export class SqliteWork {
-  readonly #ports: WorkPorts
-  readonly #writes: CommitQueue
-  readonly #file: OpenedStoreFile
-  readonly #changes: ChangeNotifier
+export class SqliteWork extends RoomPart<WorkPorts> {
+  readonly #writes = new CommitQueue({
+    db: this.ports.db,
+    check: () => this.guard(() => this.#file.rejectLostNow()),
+  })
+  readonly #file = new OpenedStoreFile(this.ports)
+  readonly #changes = new ChangeNotifier({
+    ...this.ports,
+    tasks: this.ports.tasks ?? new Tasks(this.ports.clock),
+    isLost: () => this.#file.isLost,
+  })
   /** The last operation failed, and no batch was stored since. */
   #isFailing = false
   /** The error from a damaged page: no later success clears it. */
@@ -86,21 +93,13 @@ export class SqliteWork {
       return result
     },
     light: work => {
-      const before = this.#ports.messages.sentChanges
-      const result = this.guard(() => this.#relax(() => this.#ports.db.transaction(work)))
-      if (this.#ports.messages.sentChanges !== before) this.#changes.notify()
+      const before = this.ports.messages.sentChanges
+      const result = this.guard(() => this.#relax(() => this.ports.db.transaction(work)))
+      if (this.ports.messages.sentChanges !== before) this.#changes.notify()
       return result
     },
     write: work => this.#write(work),
     intake: work => this.takeIn(work),
-  }
-
-  constructor(ports: WorkPorts) {
-    const { clock, db, log, path, tasks = new Tasks(clock) } = ports
-    this.#ports = ports
-    this.#file = new OpenedStoreFile({ path, clock })
-    this.#changes = new ChangeNotifier({ db, log, tasks, isLost: () => this.#file.isLost })
-    this.#writes = new CommitQueue({ db, check: () => this.guard(() => this.#file.rejectLostNow()) })
   }
 
   /** Waits for a change. */
@@ -141,7 +140,7 @@ export class SqliteWork {
 
   /** Runs `work` without waiting for the disk. Data that a power cut loses is only read again. */
   #relax<T>(work: () => T): T {
-    const { db } = this.#ports
+    const { db } = this.ports
     db.exec('PRAGMA synchronous = NORMAL')
     try {
       return work()
@@ -152,20 +151,20 @@ export class SqliteWork {
 
   /** Runs `work` in the next transaction, which is on the disk when this resolves. */
   async #write<T>(work: () => T): Promise<T> {
-    const before = this.#ports.messages.sentChanges
+    const before = this.ports.messages.sentChanges
     try {
       return await this.#writes.write(work)
     } catch (error) {
       throw this.#errorOf(error)
     } finally {
-      if (this.#ports.messages.sentChanges !== before) this.#changes.notify()
+      if (this.ports.messages.sentChanges !== before) this.#changes.notify()
     }
   }
 
   /** Returns why nothing can be written. */
   checkWritable(): SvcError | undefined {
     if (this.#damage) return this.#damage
-    const { busyMs = defaultBusyMs, db } = this.#ports
+    const { busyMs = defaultBusyMs, db } = this.ports
     try {
       this.#file.rejectLostNow()
       db.exec('PRAGMA busy_timeout = 0')
@@ -195,7 +194,7 @@ export class SqliteWork {
     this.#writes.flush()
     this.#isClosed = true
     this.#changes.notify()
-    this.#ports.db.close()
+    this.ports.db.close()
   }
 
   /** Converts an error for callers. */

@@ -9,6 +9,7 @@ import { attempt } from '../../../platform/fields.ts'
 import { setAside, writeDurably } from '../../../platform/files.ts'
 import { JsonFiles, type JsonObject } from '../../../platform/json-file.ts'
 import type { Log } from '../../../platform/log.ts'
+import { RoomPart } from '../../../platform/runtime.ts'
 import { looksSealed, type Sealer } from '../../../platform/sealing.ts'
 import { mapContext, mapContextToken } from '../../sealed-places.ts'
 import type { Contact, ContextStore, KnowingSession, SessionRecord } from '../../state.ts'
@@ -32,43 +33,34 @@ const spareUsers = 100
 /** Checking one file takes 4 µs, and the list of sessions needs one check for each. */
 const keptMs = 1000
 
-export class ContextFiles implements ContextStore {
-  readonly #rows: SessionRows | undefined
+interface ContextFilesPorts {
+  sessions: SessionFiles
+  log: Log
+  sealer: Sealer
+  rows: SessionRows | undefined
+}
+
+export class ContextFiles extends RoomPart<ContextFilesPorts> implements ContextStore {
   /** Store of the contexts that do not fit into the file. */
-  readonly #archive: SessionRows['contexts'] | undefined
+  readonly #archive = this.ports.rows?.contexts
   /** Whether contexts in the archive outlive the process; otherwise the file has all users. */
-  readonly #isDurable: boolean
-  readonly #sessions: SessionFiles
-  readonly #log: Log
-  readonly #sealer: Sealer
-  readonly #files: JsonFiles<Content>
+  readonly #isDurable = this.ports.rows?.durable === true
+  readonly #files = new JsonFiles(fields => parseContexts(fields, this.ports.sealer))
   readonly #known = new TickCache<Users>()
   readonly #writers = new Map<string, { count: number; until: number }>()
   /** Sessions whose file contained a user, by user. */
   readonly #holders = new Map<string, Set<string>>()
 
-  constructor(options: {
-    sessions: SessionFiles
-    log: Log
-    sealer: Sealer
-    rows: SessionRows | undefined
-  }) {
-    const { sealer } = options
-    this.#sealer = sealer
-    this.#files = new JsonFiles(fields => parseContexts(fields, sealer))
-    this.#sessions = options.sessions
-    this.#rows = options.rows
-    this.#archive = options.rows?.contexts
-    this.#isDurable = options.rows?.durable === true
-    this.#sessions.onRead = session => this.#read(session)
-    this.#sessions.onListed = ({ name }) => this.#note(name, this.read(name).keys())
-    this.#log = options.log
+  constructor(ports: ContextFilesPorts) {
+    super(ports)
+    ports.sessions.onRead = session => this.#read(session)
+    ports.sessions.onListed = ({ name }) => this.#note(name, this.read(name).keys())
   }
 
   async listUsers(sessions: readonly string[]): Promise<ReadonlyMap<string, readonly Contact[]>> {
     // While the log fails, its additions are missing; the failure is reported elsewhere.
-    const lanes = await this.#rows?.contexts.listLanes(sessions).catch(() => undefined)
-    const names = await this.#rows?.names.listAll(sessions).catch(() => undefined)
+    const lanes = await this.ports.rows?.contexts.listLanes(sessions).catch(() => undefined)
+    const names = await this.ports.rows?.names.listAll(sessions).catch(() => undefined)
     const found = new Map<string, Contact[]>()
     for (const session of sessions) {
       const inFile = this.#readable(session)
@@ -101,10 +93,10 @@ export class ContextFiles implements ContextStore {
    * all sessions.
    */
   async findKnowing(user: string): Promise<readonly KnowingSession[]> {
-    let possible: readonly (SessionRecord | undefined)[] = await this.#sessions.list()
+    let possible: readonly (SessionRecord | undefined)[] = await this.ports.sessions.list()
     if (possible.length > 1 && this.#archive && this.#isDurable) {
       const names = [...(this.#holders.get(user) ?? []), ...(await this.#archive.findSessions(user))]
-      possible = await Promise.all(names.map(name => this.#sessions.get(name)))
+      possible = await Promise.all(names.map(name => this.ports.sessions.get(name)))
     }
     const records = new Map(possible.flatMap(record => (record ? [[record.name, record]] : [])))
     const contexts = await this.#findIn([...records.keys()], user)
@@ -118,7 +110,7 @@ export class ContextFiles implements ContextStore {
     const found = this.#archive ? await this.#archive.find(user, inFile) : inFile
     return new Map(
       [...found].flatMap(([session, context]) =>
-        context ? [[session, mapContext(context, user, this.#sealer.open)]] : [],
+        context ? [[session, mapContext(context, user, this.ports.sealer.open)]] : [],
       ),
     )
   }
@@ -142,7 +134,7 @@ export class ContextFiles implements ContextStore {
    */
   #read(session: string): Users {
     return this.#known.get(session, () => {
-      const found = this.#files.read(this.#sessions.contextsPath(session))
+      const found = this.#files.read(this.ports.sessions.contextsPath(session))
       return found.kind === 'read' ? found.value.users : nobody
     })
   }
@@ -201,7 +193,7 @@ export class ContextFiles implements ContextStore {
       const { user_id, token } = written
       const message = {
         ...written,
-        ...(token && { token: mapContextToken(token, user_id, this.#sealer.seal) }),
+        ...(token && { token: mapContextToken(token, user_id, this.ports.sealer.seal) }),
       }
       const known = users.get(user_id)
       const before = known ?? takeLowercased(users, user_id.toLowerCase()) ?? archived.get(user_id)
@@ -240,7 +232,7 @@ export class ContextFiles implements ContextStore {
       await this.#archive?.save(session, new Map(oldest))
       for (const [user] of oldest) users.delete(user)
     } catch (error) {
-      this.#log.warn('contexts of old not moved to the store', { session, error })
+      this.ports.log.warn('contexts of old not moved to the store', { session, error })
     }
   }
 
@@ -271,7 +263,10 @@ export class ContextFiles implements ContextStore {
     this.#writers.delete(session)
     if (users.size === 0) return
     const kept = [...users].map(([user, { first_seen }]) => [user, { used: 0, first_seen }] as const)
-    await writeDurably(this.#sessions.contextsPath(session), toFileText({ users: new Map(kept), others }))
+    await writeDurably(
+      this.ports.sessions.contextsPath(session),
+      toFileText({ users: new Map(kept), others }),
+    )
     this.markWritten(session)
   }
 
@@ -282,7 +277,7 @@ export class ContextFiles implements ContextStore {
     // An imported context may have the id in lower case.
     const removed = [user, user.toLowerCase()].filter(id => users.delete(id))
     if (removed.length === 0) return
-    await writeDurably(this.#sessions.contextsPath(session), toFileText({ users, others }))
+    await writeDurably(this.ports.sessions.contextsPath(session), toFileText({ users, others }))
     this.markWritten(session)
   }
 
@@ -291,11 +286,11 @@ export class ContextFiles implements ContextStore {
    * with it.
    */
   async #readForUpdate(session: string): Promise<Content<Map<string, UserContext>>> {
-    const path = this.#sessions.contextsPath(session)
+    const path = this.ports.sessions.contextsPath(session)
     const found = this.#files.read(path)
     if (found.kind === 'damaged') {
       const aside = await setAside(path)
-      this.#log.error('contexts.json does not parse; set aside, users must write again before answers', {
+      this.ports.log.error('contexts.json does not parse; set aside, users must write again before answers', {
         session,
         aside,
       })

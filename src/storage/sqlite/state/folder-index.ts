@@ -5,7 +5,6 @@
  * With more than a thousand sessions, the two seconds grow to 2 ms for each session. `SessionStore.get` reads
  * its file immediately.
  */
-
 import { sessionKeyOf } from '../../../model/session.ts'
 import { RoomPart } from '../../../platform/runtime.ts'
 

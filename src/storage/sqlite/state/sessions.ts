@@ -36,6 +36,7 @@ import {
 import type { FileLock } from '../../../platform/lock.ts'
 import type { Log } from '../../../platform/log.ts'
 import { isOwnName, ownPath } from '../../../platform/own-names.ts'
+import { RoomPart } from '../../../platform/runtime.ts'
 import type { Sealer } from '../../../platform/sealing.ts'
 import type { SessionChanges, SessionRecord, SessionStore } from '../../state.ts'
 import type { LogInternals } from '../store.ts'
@@ -56,15 +57,18 @@ const readProblems = [
 /** Data in the message log that belongs to a session and changes with its folder. */
 export type SessionRows = Pick<LogInternals, 'durable' | 'contexts' | 'names' | 'maintenance' | 'scans'>
 
-export class SessionFiles implements SessionStore {
-  readonly #dir: string
-  readonly #rows: SessionRows | undefined
-  readonly #lock: Pick<FileLock, 'run'>
-  readonly #log: Log
-  readonly #files: JsonFiles<TokenFile>
-  readonly #sealer: Sealer
-  readonly #folders: ReturnType<typeof createFolderReader>
-  readonly #default: ReturnType<typeof createTextReader>
+interface SessionFilesPorts {
+  dir: string
+  lock: Pick<FileLock, 'run'>
+  log: Log
+  sealer: Sealer
+  rows?: SessionRows | undefined
+}
+
+export class SessionFiles extends RoomPart<SessionFilesPorts> implements SessionStore {
+  readonly #files = new JsonFiles(fields => parseTokenFile(fields, this.ports.sealer))
+  readonly #folders = createFolderReader(this.ports.dir, isSessionFolder)
+  readonly #default = createTextReader(join(this.ports.dir, dataFiles.defaultSession))
   readonly #index = new FolderIndex<SessionRecord>({
     folders: () => this.#folders(),
     read: folder => this.#read(folder, false),
@@ -87,24 +91,6 @@ export class SessionFiles implements SessionStore {
   /** Folder and problem, for each warning that was logged already. */
   readonly #warned = new Set<string>()
 
-  constructor(options: {
-    dir: string
-    lock: Pick<FileLock, 'run'>
-    log: Log
-    sealer: Sealer
-    rows?: SessionRows | undefined
-  }) {
-    const { sealer } = options
-    this.#dir = options.dir
-    this.#sealer = sealer
-    this.#files = new JsonFiles(fields => parseTokenFile(fields, sealer))
-    this.#folders = createFolderReader(options.dir, isSessionFolder)
-    this.#default = createTextReader(join(options.dir, dataFiles.defaultSession))
-    this.#lock = options.lock
-    this.#rows = options.rows
-    this.#log = options.log
-  }
-
   /**
    * Returns every session on disk now. Takes no lock. With more than 64 sessions, changes of another process
    * are visible within seconds (`FolderIndex`).
@@ -119,7 +105,7 @@ export class SessionFiles implements SessionStore {
   async listChangedSince(revision?: number): Promise<SessionChanges> {
     await this.#index.refresh()
     // A failure of the log is reported elsewhere, and hides no session.
-    const renamed = await this.#rows?.names.listChangedSince(this.#namesRevision).catch(() => undefined)
+    const renamed = await this.ports.rows?.names.listChangedSince(this.#namesRevision).catch(() => undefined)
     for (const { name, revision: named } of renamed ?? []) {
       this.#index.markTouched(name)
       this.#namesRevision = Math.max(this.#namesRevision, named)
@@ -200,16 +186,16 @@ export class SessionFiles implements SessionStore {
   async #save(touched: Set<string>, name: string, bot: BotInfo): Promise<void> {
     const folder = this.#folderOf(name) ?? normalizeSessionName(name)
     touched.add(folder)
-    const path = join(this.#dir, folder)
+    const path = join(this.ports.dir, folder)
     const isNew = !(await statOf(path))
     await ensurePrivateDir(path, { parents: false })
-    if (isNew) await syncDir(this.#dir)
+    if (isNew) await syncDir(this.ports.dir)
     const before = this.readToken(folder)
-    if (!before) await this.#rows?.maintenance.respellSession(folder)
+    if (!before) await this.ports.rows?.maintenance.respellSession(folder)
     // First: after a crash in between, the old bot has no tokens. The new bot never has the tokens of the old
     // one.
     if (before?.bot.bot_id !== bot.bot_id) await this.onNewBot?.(folder)
-    await this.#rows?.scans.note({ session: folder, before: before?.bot, bot })
+    await this.ports.rows?.scans.note({ session: folder, before: before?.bot, bot })
     const { bot_id, token, base_url, user_id, cursor, created_at, ...others } = withoutMarks(
       before?.fields ?? {},
     )
@@ -270,9 +256,9 @@ export class SessionFiles implements SessionStore {
       if (wasDefault) {
         const oldest = await this.#findOldest()
         if (oldest) await this.#writeDefault(oldest.name)
-        else await unlink(join(this.#dir, dataFiles.defaultSession))
+        else await unlink(join(this.ports.dir, dataFiles.defaultSession))
       }
-      await this.#rows?.contexts.forget(folder)
+      await this.ports.rows?.contexts.forget(folder)
     })
   }
 
@@ -294,27 +280,27 @@ export class SessionFiles implements SessionStore {
       if (taken !== undefined && taken !== from) {
         throw new SvcError('session_exists', `there is already a session named "${taken}"`)
       }
-      if (taken === undefined && (await statOf(join(this.#dir, to)))) {
+      if (taken === undefined && (await statOf(join(this.ports.dir, to)))) {
         // Files that a killed logout left may be removed; others may not.
         await this.#clear(to, { test: name => name === dataFiles.contexts || isHalfWritten(name) }).catch(
           () => {},
         )
-        if (await statOf(join(this.#dir, to))) {
+        if (await statOf(join(this.ports.dir, to))) {
           throw new SvcError('session_exists', `there is already a file or folder named "${to}"`)
         }
       }
       for (const folder of [from, to]) touched.add(folder)
       const wasDefault = (await this.#findDefaultName(true)) === from
-      await this.#rows?.maintenance.intendRename(from, to)
+      await this.ports.rows?.maintenance.intendRename(from, to)
       await this.#move(from, to)
       try {
         if (wasDefault) await this.#writeDefault(to)
-        await this.#rows?.maintenance.renameSession(from, to)
+        await this.ports.rows?.maintenance.renameSession(from, to)
       } catch (error) {
         // Undo the move: a session whose messages have another name looks like lost messages.
         await this.#move(to, from)
         if (wasDefault) await this.#writeDefault(from)
-        await this.#rows?.maintenance.intendRename(from, undefined)
+        await this.ports.rows?.maintenance.intendRename(from, undefined)
         throw error
       }
     })
@@ -325,7 +311,7 @@ export class SessionFiles implements SessionStore {
    * is opened.
    */
   async completeRenames(): Promise<void> {
-    const { maintenance } = this.#rows ?? {}
+    const { maintenance } = this.ports.rows ?? {}
     if (!maintenance || (await maintenance.listIntendedRenames()).length === 0) return
     await this.#change(async touched => {
       // Read again: the process that does the rename now has the lock.
@@ -340,13 +326,13 @@ export class SessionFiles implements SessionStore {
   }
 
   async #move(from: string, to: string): Promise<void> {
-    await renameFile(join(this.#dir, from), join(this.#dir, to))
-    await syncDir(this.#dir)
+    await renameFile(join(this.ports.dir, from), join(this.ports.dir, to))
+    await syncDir(this.ports.dir)
   }
 
   /** Removes the matching files of a session, token.json first, and the folder if it is empty then. */
   async #clear(folder: string, ours: { test(name: string): boolean }): Promise<void> {
-    const path = join(this.#dir, folder)
+    const path = join(this.ports.dir, folder)
     const names = (await readdir(path)).filter(name => ours.test(name))
     for (const name of names.sort((a, b) => Number(b === dataFiles.token) - Number(a === dataFiles.token))) {
       await unlink(join(path, name))
@@ -354,9 +340,9 @@ export class SessionFiles implements SessionStore {
     await syncDir(path)
     try {
       await rmdir(path)
-      await syncDir(this.#dir)
+      await syncDir(this.ports.dir)
     } catch (error) {
-      this.#log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
+      this.ports.log.info('folder of the session kept', { session: folder, why: errorCodeOf(error) })
     }
   }
 
@@ -367,13 +353,13 @@ export class SessionFiles implements SessionStore {
   async sweep(before: number): Promise<number> {
     const folders: string[] = []
     for (const folder of ['', ...this.#folders().filter(name => isOwnName('session', name))]) {
-      const path = join(this.#dir, folder)
+      const path = join(this.ports.dir, folder)
       if ((await readdir(path).catch(() => [])).some(isHalfWritten)) folders.push(path)
     }
     if (folders.length === 0) return 0
     // Under the lock no process writes. Otherwise, after a clock jump, a file being written now would look
     // old.
-    return this.#lock.run(async () => {
+    return this.ports.lock.run(async () => {
       let removed = 0
       for (const path of folders) removed += await sweep(path, { test: isHalfWritten }, before)
       return removed
@@ -400,15 +386,15 @@ export class SessionFiles implements SessionStore {
 
   /** Returns the text of a token.json with these fields. */
   toTokenText(fields: JsonObject): string {
-    return toTokenText(fields, this.#sealer)
+    return toTokenText(fields, this.ports.sealer)
   }
 
   tokenPath(name: string): string {
-    return join(this.#dir, name, dataFiles.token)
+    return join(this.ports.dir, name, dataFiles.token)
   }
 
   contextsPath(name: string): string {
-    return join(ownPath(this.#dir, 'session', name), dataFiles.contexts)
+    return join(ownPath(this.ports.dir, 'session', name), dataFiles.contexts)
   }
 
   #read(folder: string, locked: boolean): Promise<SessionRecord | undefined> {
@@ -448,7 +434,7 @@ export class SessionFiles implements SessionStore {
       const mend = async () => {
         if (this.#files.read(path).kind === 'damaged') await this.#setAside(folder)
       }
-      await (locked ? mend() : this.#lock.run(mend, { timeoutMs: mendMs })).catch(error => {
+      await (locked ? mend() : this.ports.lock.run(mend, { timeoutMs: mendMs })).catch(error => {
         this.#warnOnce(folder, readProblems[1], { error })
       })
       const again = this.#files.read(path)
@@ -459,14 +445,14 @@ export class SessionFiles implements SessionStore {
 
   async #setAside(folder: string): Promise<void> {
     const aside = await setAside(this.tokenPath(folder))
-    this.#log.error('token.json does not parse; set aside, log the session in again', {
+    this.ports.log.error('token.json does not parse; set aside, log the session in again', {
       session: folder,
       aside,
     })
   }
 
   #hasDamaged(folder: string): boolean {
-    const names = attempt(() => readdirSync(join(this.#dir, folder))) ?? []
+    const names = attempt(() => readdirSync(join(this.ports.dir, folder))) ?? []
     return names.some(name => name.startsWith('token.json.corrupt-'))
   }
 
@@ -485,7 +471,7 @@ export class SessionFiles implements SessionStore {
   #warnOnce(folder: string, event: string, fields?: Record<string, unknown>): void {
     if (this.#warned.has(`${folder}/${event}`)) return
     this.#warned.add(`${folder}/${event}`)
-    this.#log.warn(event, { folder, ...fields })
+    this.ports.log.warn(event, { folder, ...fields })
   }
 
   /** Returns the folder with that name, ignoring case. */
@@ -503,7 +489,7 @@ export class SessionFiles implements SessionStore {
   async #change(work: (touched: Set<string>) => Promise<void>): Promise<void> {
     const touched = new Set<string>()
     try {
-      await translateErrors(() => this.#lock.run(() => work(touched)))
+      await translateErrors(() => this.ports.lock.run(() => work(touched)))
     } finally {
       for (const folder of touched) this.#index.markChanged(folder)
       this.#forgetCaches()
@@ -517,6 +503,6 @@ export class SessionFiles implements SessionStore {
   }
 
   #writeDefault(name: string): Promise<void> {
-    return writeDurably(join(this.#dir, dataFiles.defaultSession), `${name}\n`)
+    return writeDurably(join(this.ports.dir, dataFiles.defaultSession), `${name}\n`)
   }
 }
