@@ -39,11 +39,9 @@ export type CommandName =
 
 /** One option: how to read, display and document it. */
 interface Spec {
-  readonly name: string
   /** The long flag; absent for an option that is only a variable. */
   readonly flag?: `--${string}` | undefined
   readonly short?: `-${string}`
-  readonly env?: `SVC_${string}`
   /** The name of the value in help; absent for a switch. */
   readonly placeholder?: string
   /** Default, as a user would write it; a function if it depends on other options. */
@@ -70,13 +68,6 @@ interface Spec {
 const servers = ['openapi', 'mcp', 'admin'] as const
 const everywhere = [...servers, 'sandbox', 'agents', 'tool'] as const
 const working = [...servers, 'agents', 'tool'] as const
-
-/** Adds the default flag and variable, named after the option: basePath, `--base-path`, SVC_BASE_PATH. */
-const defineOption = <const S extends Spec>(spec: S): S & { readonly env: `SVC_${string}` } => {
-  const { flag = `--${spec.name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}` } = spec
-  const env = `SVC_${flag.slice(2).replaceAll('-', '_').toUpperCase()}` as const
-  return { env, flag, ...spec }
-}
 
 const port = {
   placeholder: '<port>',
@@ -115,10 +106,9 @@ const url = {
 } as const
 
 /** All options in the order of the help. A comment adds what the help does not say about the value. */
-const options = [
+const options = {
   /** How MCP clients connect. */
-  defineOption({
-    name: 'transport',
+  transport: {
     short: '-t',
     placeholder: '<transport>',
     default: 'stdio',
@@ -127,59 +117,52 @@ const options = [
     choices: transports,
     expected: `one of ${transports.join(', ')}`,
     parse: text => transports.find(transport => transport === text.toLowerCase()),
-  }),
-  defineOption({
-    name: 'host',
+  },
+  host: {
     help: 'address to listen on, IPv4 or IPv6 (:: listens on all addresses of both); one that others can reach requires a token',
     commands: [...servers, 'sandbox', 'health'],
     ...address,
-  }),
+  },
   /** 0: a free port. */
-  defineOption({
-    name: 'port',
+  port: {
     short: '-p',
     default: '8000',
     help: 'port number; 0 picks a free one',
     commands: ['openapi', 'mcp', 'health'],
     ...port,
-  }),
+  },
   /** Absolute. A Unix socket that replaces `host` and `port`. */
-  defineOption({
-    name: 'socket',
+  socket: {
     ...path,
     placeholder: '<path>',
     displayedDefault: 'none',
     help: 'listen on a Unix socket that only your user can open (mode 0600), instead of host and port',
     commands: ['openapi', 'mcp', 'health'],
-  }),
+  },
   /** Absolute. */
-  defineOption({
-    name: 'basePath',
+  basePath: {
     short: '-d',
     default: ({ sandbox }) => (sandbox ? '~/.svc-sandbox' : '~/.svc'),
     displayedDefault: '~/.svc, with --sandbox ~/.svc-sandbox',
     help: 'data directory',
     commands: [...everywhere, 'health', 'setup', 'migrate', 'backup'],
     ...path,
-  }),
+  },
   /** Absent: no admin panel. 0: a free port. */
-  defineOption({
-    name: 'adminPort',
+  adminPort: {
     displayedDefault: 'no panel; with svc admin: 8080',
     help: 'serve the admin panel on this port of the same host; 0 picks a free one',
     commands: servers,
     ...port,
-  }),
+  },
   /** Absent: metrics only with the token. 0: a free port. */
-  defineOption({
-    name: 'metricsPort',
+  metricsPort: {
     displayedDefault: 'none',
     help: 'also serve /metrics on this port of the same host, without a token; 0 picks a free one',
     commands: servers,
     ...port,
-  }),
-  defineOption({
-    name: 'logLevel',
+  },
+  logLevel: {
     placeholder: '<level>',
     default: 'INFO',
     help: `log this level and those above it: ${logLevels.join(', ')}`,
@@ -187,9 +170,8 @@ const options = [
     choices: logLevels,
     expected: `one of ${logLevels.join(', ')}`,
     parse: text => logLevels.find(level => level === text.toUpperCase()),
-  }),
-  defineOption({
-    name: 'logFormat',
+  },
+  logFormat: {
     placeholder: '<format>',
     default: 'text',
     help: 'text, or json: one JSON object a line',
@@ -197,9 +179,8 @@ const options = [
     choices: logFormats,
     expected: `one of ${logFormats.join(', ')}`,
     parse: text => logFormats.find(format => format === text.toLowerCase()),
-  }),
-  defineOption({
-    name: 'banner',
+  },
+  banner: {
     flag: '--no-banner',
     default: '0',
     displayedDefault: onOff.displayedDefault,
@@ -210,9 +191,8 @@ const options = [
       const off = parseSwitch(text)
       return off === undefined ? undefined : !off
     },
-  }),
-  defineOption({
-    name: 'token',
+  },
+  token: {
     placeholder: '<token>',
     displayedDefault:
       'none if only this machine can reach the service; otherwise svc makes one and keeps it in the file api_token',
@@ -221,24 +201,21 @@ const options = [
     secret: true,
     expected: 'printable ASCII characters without spaces',
     parse: parseToken,
-  }),
+  },
   /** Absolute. The file contains the token. */
-  defineOption({
-    name: 'tokenFile',
+  tokenFile: {
     ...file,
     help: 'file that holds the token, such as a secret of Docker or systemd',
     commands: servers,
-  }),
+  },
   /** Absolute. The file contains a key. */
-  defineOption({
-    name: 'keyFile',
+  keyFile: {
     ...file,
     help: 'over MCP with stdio or --url, file that holds a key of svc key add: the client may do what the key may do',
     commands: ['mcp', 'setup'],
-  }),
+  },
   /** Lower case, each `host` or `host:port`. */
-  defineOption({
-    name: 'allowHosts',
+  allowHosts: {
     flag: '--allow-host',
     placeholder: '<host>',
     default: '',
@@ -248,10 +225,9 @@ const options = [
     repeatable: true,
     expected: 'a host name, with a port if it is not the usual one',
     parse: parseHosts,
-  }),
+  },
   /** Lower case, each an address or a range of addresses. */
-  defineOption({
-    name: 'trustedProxies',
+  trustedProxies: {
     flag: '--trust-proxy',
     placeholder: '<address>',
     default: '',
@@ -261,20 +237,18 @@ const options = [
     repeatable: true,
     expected: 'IP addresses, or ranges such as 10.1.2.0/24, separated by commas',
     parse: parseRanges,
-  }),
+  },
   /** The address at which others reach this service, without a slash at the end. */
-  defineOption({
-    name: 'publicUrl',
+  publicUrl: {
     ...url,
     displayedDefault: 'the address it listens on',
     help: 'address at which others reach this service: links in webhook deliveries start with it, and a proxy may serve svc below its path',
     expected: `${url.expected}, its path of letters, digits and . _ ~ : @ + -`,
     parse: parsePublicUrl,
     commands: servers,
-  }),
+  },
   /** Each an https URL. */
-  defineOption({
-    name: 'eventsCallback',
+  eventsCallback: {
     placeholder: '<url>',
     default: '',
     displayedDefault: 'none',
@@ -283,186 +257,164 @@ const options = [
     repeatable: true,
     expected: 'https URLs without user name, query and fragment, separated by commas',
     parse: parseHttpsUrls,
-  }),
+  },
   /** Absolute. */
-  defineOption({
-    name: 'eventsCallbackCa',
+  eventsCallbackCa: {
     ...file,
     displayedDefault: "the system's",
     help: 'file of the certificates to trust below --events-callback, as PEM',
     commands: servers,
-  }),
+  },
   /** Whether a person confirms each send of an MCP client. */
-  defineOption({
-    name: 'confirmSend',
+  confirmSend: {
     ...onOff,
     help: 'over MCP, ask the person who uses the client before each send',
     commands: ['openapi', 'mcp', 'setup'],
-  }),
+  },
   /** Whether an MCP client that starts svc may name any file of its user. */
-  defineOption({
-    name: 'anyFile',
+  anyFile: {
     ...onOff,
     displayedDefault: 'only files in the media root and the working folder',
     help: 'over MCP with stdio, let the client use any file of its user',
     commands: ['mcp', 'setup'],
-  }),
+  },
   /** Whether MCP clients also get every response as structured content, including texts that people wrote. */
-  defineOption({
-    name: 'structured',
+  structured: {
     ...onOff,
     help: 'over MCP, add the answers of recv, history, download and login as structured content, for programs; a single connection gets it at /mcp?structured=1',
     commands: ['openapi', 'mcp', 'setup'],
-  }),
+  },
   /**
    * The consumer of recv over MCP if a call names none. A new one starts after the last message that any
    * consumer got.
    */
-  defineOption({
-    name: 'consumer',
+  consumer: {
     placeholder: '<name>',
     displayedDefault: 'default',
     help: 'over MCP, the consumer that recv reads for if a call names none; a single connection names it with /mcp?consumer=NAME',
     commands: ['mcp', 'setup'],
     expected: '1 to 64 letters (a-z), digits, ".", "_" or "-"',
     parse: parseConsumerName,
-  }),
+  },
   /** Names of the tools for MCP clients, or `read-only`; absent: all. */
-  defineOption({
-    name: 'tools',
+  tools: {
     placeholder: '<names>',
     displayedDefault: 'all',
     help: 'over MCP, offer only these tools, separated by commas; read-only: those that change nothing (history, sessions)',
     commands: ['openapi', 'mcp', 'setup'],
     expected: 'names of tools separated by commas, or read-only',
     parse: parseNames,
-  }),
+  },
   /** Without a slash at the end, like `cdnUrl`. */
-  defineOption({
-    name: 'upstreamUrl',
+  upstreamUrl: {
     default: 'https://ilinkai.weixin.qq.com',
     help: 'address of the messaging API',
     commands: working,
     ...url,
-  }),
-  defineOption({
-    name: 'cdnUrl',
+  },
+  cdnUrl: {
     default: 'https://novac2c.cdn.weixin.qq.com/c2c',
     help: 'address of the CDN for media',
     commands: working,
     ...url,
-  }),
+  },
   /** Absolute. */
-  defineOption({
-    name: 'mediaRoot',
+  mediaRoot: {
     default: ({ basePath }) => join(basePath ?? '', dataFiles.media),
     displayedDefault: '<base-path>/media',
     help: 'folder from which remote callers may send files, and into which they may save them',
     commands: [...working, 'backup', 'copy'],
     ...path,
-  }),
+  },
   /** 0: no limit. */
-  defineOption({
-    name: 'storeMaxAgeDays',
+  storeMaxAgeDays: {
     placeholder: '<days>',
     default: '30',
     help: 'remove messages that are older than this; 0 keeps all',
     commands: [...working, 'migrate'],
     ...days,
-  }),
+  },
   /** 0: no limit. */
-  defineOption({
-    name: 'storeMaxCount',
+  storeMaxCount: {
     placeholder: '<count>',
     default: '100000',
     help: 'keep at most this many messages, read or not: 100000 are 42 minutes at 40 a second; 0 keeps all',
     commands: [...working, 'migrate'],
     expected: 'a whole number from 0',
     parse: createWholeParser(0, Number.MAX_SAFE_INTEGER),
-  }),
+  },
   /** 0: none are kept. */
-  defineOption({
-    name: 'auditDays',
+  auditDays: {
     placeholder: '<days>',
     default: '90',
     help: 'remove lines of the audit log that are older than this; 0 keeps none',
     commands: working,
     ...days,
-  }),
+  },
   /** Absent: no backups by schedule. Absolute. */
-  defineOption({
-    name: 'backupTo',
+  backupTo: {
     ...path,
     displayedDefault: 'no backups by schedule',
     help: 'make backups by schedule in this folder',
     commands: servers,
-  }),
+  },
   /** Milliseconds. */
-  defineOption({
-    name: 'backupEvery',
+  backupEvery: {
     placeholder: '<time>',
     default: '1d',
     help: 'time between two backups by schedule',
     commands: servers,
     expected: 'a time as in 12h or 1d (units m, h, d), from 1m to 365d',
     parse: parseBackupInterval,
-  }),
-  defineOption({
-    name: 'backupKeep',
+  },
+  backupKeep: {
     placeholder: '<count>',
     default: '7',
     help: 'number of backups that the schedule keeps in its folder',
     commands: servers,
     expected: 'a whole number from 1 to 10000',
     parse: createWholeParser(1, 10_000),
-  }),
+  },
   /** Absolute. The file contains a passphrase. */
-  defineOption({
-    name: 'passphraseFile',
+  passphraseFile: {
     ...file,
     displayedDefault: 'none: backups are not encrypted',
     help: 'file that holds the passphrase of backups',
     commands: [...servers, 'backup'],
-  }),
+  },
   /** Absolute. The file contains a secret key. */
-  defineOption({
-    name: 'secretKeyFile',
+  secretKeyFile: {
     ...file,
     displayedDefault: 'none, or the systemd credential svc_secret_key',
     help: 'file that holds the key with which the secrets in the data directory are encrypted; see svc secrets',
     commands: [...working, 'migrate', 'backup', 'copy'],
-  }),
-  defineOption({
-    name: 'secretKey',
+  },
+  secretKey: {
     ...keyText,
     help: 'the same key itself, where no file is possible',
     commands: [...working, 'migrate', 'backup', 'copy'],
-  }),
+  },
   /** Absolute. The file contains a secret key. */
-  defineOption({
-    name: 'newSecretKeyFile',
+  newSecretKeyFile: {
     ...file,
     displayedDefault: 'none, or the systemd credential svc_new_secret_key',
     help: 'file that holds the next secret key: svc secrets rotate makes it the one that encrypts; a node on PostgreSQL only decrypts with it until then',
     commands: [...working, 'copy'],
-  }),
-  defineOption({
-    name: 'newSecretKey',
+  },
+  newSecretKey: {
     ...keyText,
     help: 'the same key itself, where no file is possible',
     commands: [...working, 'copy'],
-  }),
+  },
   /** Absolute. The file contains the address of a store on PostgreSQL. */
-  defineOption({
-    name: 'storeUrlFile',
+  storeUrlFile: {
     ...file,
     displayedDefault: 'none, or the systemd credential svc_store_url: the store is in the data directory',
     help: 'file that holds the address of a store on PostgreSQL, which several machines share: postgres://user:password@host/database',
     commands: [...working, 'migrate', 'backup', 'copy'],
-  }),
+  },
   /** Has no flag: every user of the machine can read the arguments of a process. */
-  defineOption({
-    name: 'storeUrl',
+  storeUrl: {
     flag: undefined,
     displayedDefault: 'none',
     help: 'the same address itself, where no file is possible',
@@ -470,52 +422,46 @@ const options = [
     secret: true,
     expected: 'an address as in postgres://user:password@host:5432/database',
     parse: text => (/^postgres(ql)?:/.test(text) ? text : undefined),
-  }),
+  },
   /** Seconds. */
-  defineOption({
-    name: 'drain',
+  drain: {
     placeholder: '<seconds>',
     default: '0',
     help: 'after a signal to stop, serve calls for so long, so that a load balancer which asks /readyz notices; a second signal ends that',
     commands: servers,
     expected: 'a number of seconds from 0 to 3600',
     parse: createWholeParser(0, 3600),
-  }),
+  },
   /** Absolute. */
-  defineOption({
-    name: 'tlsCert',
+  tlsCert: {
     ...file,
     displayedDefault: 'none: plain http',
     help: 'serve https with this certificate chain (PEM); a replaced file is used from then on',
     commands: servers,
-  }),
+  },
   /** Absolute. */
-  defineOption({
-    name: 'tlsKey',
+  tlsKey: {
     ...file,
     help: 'the private key of that certificate (PEM)',
     commands: servers,
-  }),
-  defineOption({
-    name: 'pace',
+  },
+  pace: {
     placeholder: '<pace>',
     default: '1/s,10/5m',
     help: 'how fast svc sends: messages per second for each session, messages to one user in a period; off: no limit',
     commands: working,
     expected: 'a rate as in 1/s,10/5m (units s, m, h), or off',
     parse: parsePace,
-  }),
-  defineOption({
-    name: 'maxUploadBytes',
+  },
+  maxUploadBytes: {
     flag: '--max-upload',
     default: '2GiB',
     help: 'largest file to upload or send',
     commands: working,
     ...sizes,
-  }),
+  },
   /** On the disk of the data directory. */
-  defineOption({
-    name: 'keepFreeBytes',
+  keepFreeBytes: {
     flag: '--keep-free',
     placeholder: '<size>',
     default: '256MiB',
@@ -523,57 +469,61 @@ const options = [
     commands: [...everywhere, 'backup', 'copy'],
     expected: 'a size as in 500MB or 2GiB, or 0',
     parse: text => (text === '0' ? 0 : parseSize(text)),
-  }),
-  defineOption({
-    name: 'sandbox',
+  },
+  sandbox: {
     ...onOff,
     help: 'use the built-in simulated WeChat and its simulated phone',
     commands: [...working, 'health', 'setup', 'migrate', 'backup'],
-  }),
+  },
   /** 0: a free port. */
-  defineOption({
-    name: 'sandboxPort',
+  sandboxPort: {
     default: '8001',
     help: 'port of the simulated phone; 0 picks a free one',
     commands: [...servers, 'sandbox', 'agents', 'setup'],
     ...port,
-  }),
+  },
   /** The address of the simulated phone of a service. */
-  defineOption({
-    name: 'sandboxHost',
+  sandboxHost: {
     help: 'address that the simulated phone listens on; it asks for no token',
     commands: [...servers, 'agents'],
     ...address,
-  }),
-  defineOption({
-    name: 'channelVersion',
+  },
+  channelVersion: {
     flag: undefined,
     default: '2.4.9',
     help: 'client version that svc reports to WeChat',
     commands: working,
     expected: 'three numbers as in 2.4.9',
     parse: text => (/^\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(text) ? text : undefined),
-  }),
-]
+  },
+} as const satisfies Record<string, Spec>
 
-/** The table `options`, with one type for all rows. */
-export const optionTable: readonly OptionSpec[] = options
-
-type Option = (typeof options)[number]
-type Value<O extends Option> = Exclude<ReturnType<O['parse']>, undefined>
-type WithDefault = Extract<Option, { default: unknown }>
-type WithoutDefault = Exclude<Option, WithDefault>
+type Options = typeof options
+type Name = keyof Options
+type Value<N extends Name> = Exclude<ReturnType<Options[N]['parse']>, undefined>
+type WithDefault = { [N in Name]: Options[N] extends { default: unknown } ? N : never }[Name]
 
 /**
  * The checked configuration, by the names in the table; frozen. Options without default and value are absent.
  */
-export type Config = { readonly [O in WithDefault as O['name']]: Value<O> } & {
-  readonly [O in WithoutDefault as O['name']]?: Value<O>
+export type Config = { readonly [N in WithDefault]: Value<N> } & {
+  readonly [N in Exclude<Name, WithDefault>]?: Value<N>
 }
 
 /** A row of the table. */
 export interface OptionSpec extends Spec {
-  readonly name: keyof Config
+  readonly name: Name
   readonly env: `SVC_${string}`
-  parse(text: string): Config[keyof Config] | undefined
+  parse(text: string): Config[Name] | undefined
 }
+
+/** Adds the default flag and variable, named after the option: basePath, `--base-path`, SVC_BASE_PATH. */
+const toRow = (name: Name, spec: Omit<OptionSpec, 'name' | 'env'>): OptionSpec => {
+  const { flag = `--${name.replace(/[A-Z]/g, letter => `-${letter.toLowerCase()}`)}` } = spec
+  return { name, env: `SVC_${flag.slice(2).replaceAll('-', '_').toUpperCase()}`, flag, ...spec }
+}
+
+/** The table `options`, one row for each. */
+export const optionTable: readonly OptionSpec[] = (Object.keys(options) as Name[]).map(name =>
+  toRow(name, options[name]),
+)
