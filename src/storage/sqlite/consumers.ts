@@ -50,6 +50,7 @@ interface Claimed extends Pick<ConsumerClaim, 'rows' | 'redelivered'> {
 
 /** The rows that a reader may get: of these sessions, and in this scope; undefined: of all. */
 interface Narrowed {
+  session: string | undefined
   keys: number[] | undefined
   scope: Scope | undefined
 }
@@ -65,20 +66,17 @@ const personOf = ({ session, peer }: PersonRow): string => `${session} ${peer}`
 
 export class SqliteConsumers extends EnginePart {
   claim(consumer: string, options: Omit<ReadFilter, 'direction'>): ConsumerClaim | undefined {
-    const { characters, limit, session } = options
+    const { characters, limit } = options
     const fits = createRowBudget(characters)
     const narrowed = this.#narrow(options)
     // Most calls find nothing new. Such a call takes no write lock.
     const hasLapsed = () => this.#listLeases(consumer).lapsed.length > 0
-    if (this.#isIdle(consumer, session, narrowed, hasLapsed)) return undefined
+    if (this.#isIdle(consumer, narrowed, hasLapsed)) return undefined
     return this.db.transaction(() => {
       const position = this.position(consumer)
       const again = this.#takeLapsed(consumer, narrowed, limit, fits)
       if (again.rows.length > 0) return this.#createClaim(consumer, again)
-      const rows =
-        session === undefined
-          ? this.#takeFresh(consumer, position, limit, fits, narrowed)
-          : this.#takeFreshOf(consumer, position, limit, fits, narrowed)
+      const rows = this.#takeFresh(consumer, position, limit, fits, narrowed)
       return rows.length > 0
         ? this.#createClaim(consumer, { rows, redelivered: new Set(), handOuts: 0 })
         : undefined
@@ -87,15 +85,15 @@ export class SqliteConsumers extends EnginePart {
 
   lease(
     consumer: string,
-    { limit, session, scope }: Omit<ReadFilter, 'direction' | 'characters'>,
+    { limit, ...wanted }: Omit<ReadFilter, 'direction' | 'characters'>,
   ): { rows: LeasedRow[]; expiresAt: number } {
-    const narrowed = this.#narrow({ session, scope })
+    const narrowed = this.#narrow(wanted)
     const expiresAt = this.clock.now() + programLeaseMs
     const { isFull, isWorthIt } = this.#findWaiting(consumer, narrowed)
-    const isIdle = this.#isIdle(consumer, session, narrowed, () => isWorthIt)
+    const isIdle = this.#isIdle(consumer, narrowed, () => isWorthIt)
     if (isIdle || (isFull && !isWorthIt)) return { rows: [], expiresAt }
     const rows = this.db.transaction(() =>
-      this.#takeOnePerPerson(consumer, limit, session, narrowed).map(row => ({
+      this.#takeOnePerPerson(consumer, limit, narrowed).map(row => ({
         ...row,
         lease: this.#insertLease(consumer, [row.id], expiresAt, 0, ofProgram),
       })),
@@ -104,12 +102,7 @@ export class SqliteConsumers extends EnginePart {
   }
 
   /** Takes rows that wait, then new ones. A new one whose person has an open row waits from now on. */
-  #takeOnePerPerson(
-    consumer: string,
-    limit: number,
-    session: string | undefined,
-    narrowed: Narrowed,
-  ): Omit<LeasedRow, 'lease'>[] {
+  #takeOnePerPerson(consumer: string, limit: number, narrowed: Narrowed): Omit<LeasedRow, 'lease'>[] {
     const position = this.position(consumer)
     const { behind, busy, lapsed, room, stored, waiting } = this.#findWaiting(consumer, narrowed)
     const taken = new Set<number>()
@@ -122,11 +115,8 @@ export class SqliteConsumers extends EnginePart {
     for (const row of waiting) take(row)
     const later = behind?.ids.filter(id => stored.has(id) && !taken.has(id)) ?? []
     if (taken.size < limit) {
-      const fresh = this.#readPersons(
-        session === undefined
-          ? this.#listFreshIds(consumer, position, mostLookedAt, narrowed)
-          : this.#listFreshOf(consumer, position, mostLookedAt, narrowed).map(({ id }) => id),
-      )
+      const found = this.#listFresh(consumer, position, mostLookedAt, narrowed)
+      const fresh = this.#readPersons(found.map(({ id }) => id))
       const passed: PersonRow[] = []
       for (const row of fresh) {
         if (taken.size >= limit || later.length >= maxBehind) break
@@ -134,7 +124,7 @@ export class SqliteConsumers extends EnginePart {
         passed.push(row)
       }
       const isAll = passed.length === fresh.length && fresh.length < mostLookedAt
-      if (session !== undefined)
+      if (narrowed.session !== undefined)
         this.#passIn(
           consumer,
           passed.map(({ id, session }) => ({ id, key: session })),
@@ -202,7 +192,7 @@ export class SqliteConsumers extends EnginePart {
 
   #narrow({ session, scope }: Pick<ReadFilter, 'session' | 'scope'>): Narrowed {
     const narrows = scope && !isWhole(scope)
-    return { keys: this.messages.listKeysIn(session, scope), scope: narrows ? scope : undefined }
+    return { session, keys: this.messages.listKeysIn(session, scope), scope: narrows ? scope : undefined }
   }
 
   countWaiting(from: string | number, wanted: Pick<ReadFilter, 'limit' | 'session' | 'scope'>): number {
@@ -213,18 +203,15 @@ export class SqliteConsumers extends EnginePart {
 
   #countWaitingOf(
     consumer: string,
-    { limit, session, ...wanted }: Pick<ReadFilter, 'limit' | 'session' | 'scope'>,
+    { limit, ...wanted }: Pick<ReadFilter, 'limit' | 'session' | 'scope'>,
   ): number {
-    const narrowed = this.#narrow({ session, ...wanted })
+    const narrowed = this.#narrow(wanted)
     const position = this.#getRow(consumer)?.position ?? this.#firstPositionOf(consumer)
     const again = this.#listLeases(consumer).lapsed.flatMap(({ ids }) =>
       // Retention may have removed some of them.
       ids.filter(id => this.#isOf(id, narrowed) && this.messages.getById(id) !== undefined),
     )
-    const fresh =
-      session === undefined
-        ? this.#listFreshIds(consumer, position, limit, narrowed)
-        : this.#listFreshOf(consumer, position, limit, narrowed)
+    const fresh = this.#listFresh(consumer, position, limit, narrowed)
     return Math.min(limit, again.length + fresh.length)
   }
 
@@ -261,19 +248,14 @@ export class SqliteConsumers extends EnginePart {
   }
 
   /** @param isWaiting whether rows of leases wait for it */
-  #isIdle(
-    consumer: string,
-    session: string | undefined,
-    narrowed: Narrowed,
-    isWaiting: () => boolean,
-  ): boolean {
+  #isIdle(consumer: string, narrowed: Narrowed, isWaiting: () => boolean): boolean {
     const row = this.#getRow(consumer)
     if (row?.acknowledges === 1) throw missingAckError(consumer)
     if (!row || this.#isSeenLongAgo(row.seen_at)) return false
     if (isWaiting()) return false
     const { position } = row
     if (position >= this.messages.getHead()) return true
-    return session !== undefined && this.#listFreshOf(consumer, position, 1, narrowed).length === 0
+    return narrowed.session !== undefined && this.#listFresh(consumer, position, 1, narrowed).length === 0
   }
 
   /** True also for a time in the future: the clock was set back since. */
@@ -357,7 +339,7 @@ export class SqliteConsumers extends EnginePart {
       for (const id of lease.ids) {
         const row = isFull ? undefined : this.messages.getById(id)
         const isVisible = row && (!scope || hasMessage(scope, row.bot_id, row.peer))
-        const isWanted = isVisible && (keys === undefined || this.#isOf(id, { keys, scope: undefined }))
+        const isWanted = isVisible && (keys === undefined || this.#isOf(id, { keys }))
         if (isWanted && fits(row)) {
           rows.push(row)
           if (lease.wasSeen) redelivered.add(id)
@@ -379,7 +361,7 @@ export class SqliteConsumers extends EnginePart {
     else this.db.run`UPDATE lease SET ids = ${JSON.stringify(ids)} WHERE id = ${lease}`
   }
 
-  #isOf(id: number, { keys, scope }: Narrowed): boolean {
+  #isOf(id: number, { keys, scope }: Partial<Narrowed>): boolean {
     if (!keys && !scope) return true
     const row = this.db.get<{ session: number }>(
       sql`SELECT session FROM message m WHERE id = ${id}${sqliteDialect.inScope(scope)}`,
@@ -394,7 +376,7 @@ export class SqliteConsumers extends EnginePart {
     return Number(row?.position ?? 0)
   }
 
-  /** Returns rows that were never delivered, and moves the position past them. */
+  /** Returns rows that were never delivered, and moves the position past them; for a session, the position in it. */
   #takeFresh(
     consumer: string,
     position: number,
@@ -402,10 +384,20 @@ export class SqliteConsumers extends EnginePart {
     fits: RowBudget,
     narrowed: Narrowed,
   ): StoredMessage[] {
-    const ids = this.#listFreshIds(consumer, position, limit, narrowed)
-    const rows = this.messages.read(ids, fits)
-    const isAll = rows.length === ids.length && ids.length < limit
-    this.#passAll(consumer, position, isAll ? this.messages.getHead() : rows.at(-1)?.id)
+    const found = this.#listFresh(consumer, position, limit, narrowed)
+    const rows = this.messages.read(
+      found.map(({ id }) => id),
+      fits,
+    )
+    const isAll = rows.length === found.length && found.length < limit
+    const last = rows.at(-1)?.id
+    if (narrowed.session === undefined)
+      this.#passAll(consumer, position, isAll ? this.messages.getHead() : last)
+    else
+      this.#passIn(
+        consumer,
+        found.filter(({ id }) => id <= (last ?? 0)),
+      )
     return rows
   }
 
@@ -425,53 +417,22 @@ export class SqliteConsumers extends EnginePart {
     }
   }
 
-  #listFreshIds(consumer: string, position: number, limit: number, narrowed: Narrowed): number[] {
-    if (narrowed.scope) return this.#listFreshOf(consumer, position, limit, narrowed).map(({ id }) => id)
-    return this.db.all`SELECT m.id FROM message m
-      LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
-      WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
-      ORDER BY m.id LIMIT ${limit}`.map(row => Number(row.id))
-  }
-
-  /**
-   * Takes rows like `#takeFresh`, for some sessions only: the position stays, and the position in each
-   * session is stored beside it.
-   */
-  #takeFreshOf(
+  /** Lists rows that were never delivered, with the keys of their sessions. */
+  #listFresh(
     consumer: string,
     position: number,
     limit: number,
-    fits: RowBudget,
-    narrowed: Narrowed,
-  ): StoredMessage[] {
-    const found = this.#listFreshOf(consumer, position, limit, narrowed)
-    const rows = this.messages.read(
-      found.map(({ id }) => id),
-      fits,
-    )
-    const last = rows.at(-1)?.id ?? 0
-    this.#passIn(
-      consumer,
-      found.filter(({ id }) => id <= last),
-    )
-    return rows
-  }
-
-  /** Lists rows that were never delivered, of some sessions or in a scope. */
-  #listFreshOf(
-    consumer: string,
-    position: number,
-    limit: number,
-    { keys, scope }: Narrowed,
+    { keys, scope, session }: Narrowed,
   ): { id: number; key: number }[] {
     const place = { consumer, table: 'consumer_ahead' } as const
-    return scope
-      ? listIdsIn(this.db, { scope, keys, after: position, place, limit })
-      : this.messages.listIdsBySession(
-          keys ?? [],
-          key => Math.max(position, this.#aheadOf(consumer, key)),
-          limit,
-        )
+    if (scope) return listIdsIn(this.db, { scope, keys, after: position, place, limit })
+    if (session === undefined)
+      return this.db.all<{ id: number; key: number }>`SELECT m.id, m.session AS key FROM message m
+        LEFT JOIN consumer_ahead a ON a.consumer = ${consumer} AND a.session = m.session
+        WHERE m.id > ${position} AND m.sent = 0 AND m.id > coalesce(a.position, 0)
+        ORDER BY m.id LIMIT ${limit}`
+    const start = (key: number) => Math.max(position, this.#aheadOf(consumer, key))
+    return this.messages.listIdsBySession(keys ?? [], start, limit)
   }
 
   #createClaim(consumer: string, { rows, redelivered, handOuts }: Claimed): ConsumerClaim {
