@@ -191,19 +191,19 @@ export interface KeyChanges {
   readonly revision: Sql
 }
 
+/** Whether a lease of `leaseMs` is over. Far more than all of it is left if the clock was set back. */
+export const isLeaseOver = (leftMs: number, leaseMs: number): boolean => leftMs <= 0 || leftMs > 2 * leaseMs
+
 /** Whether this process may take a row that was claimed for `leaseMs`, if at all. */
 export function mayTake(
   { claims, clock }: Pick<NounContext, 'claims' | 'clock'>,
   row: ClaimRow,
   leaseMs: number,
 ): boolean {
-  const leftMs = row.lease_until - clock.now()
   return (
     row.owner === undefined ||
     row.owner === claims.owner ||
-    leftMs <= 0 ||
-    // Far more than a whole lease is left if the clock was set back.
-    leftMs > 2 * leaseMs ||
+    isLeaseOver(row.lease_until - clock.now(), leaseMs) ||
     claims.isDead(row)
   )
 }

@@ -13,7 +13,7 @@ import { rowsAsJson, rowsOfJson } from '../../platform/postgres-values.ts'
 import { constantSql, noSql, prepared, type Sql, sql } from '../../platform/sql.ts'
 import type { ClaimedLane, LaneFilter, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs, lookahead } from '../outbox-limits.ts'
-import type { Routine } from '../routine.ts'
+import { isLeaseOver, type Routine } from '../routine.ts'
 import { type AheadFacts, checkAdmission, judgeWaiting, shownLaneOf } from '../rules/admission.ts'
 import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
 import {
@@ -117,7 +117,7 @@ export class PgLanes extends PgPart {
   laneOf(row: LaneRow): PgLane {
     const { sealer } = this
     const { lane_id: id, peer: user, token, lane_owner: owner, lease_until, not_before, failures } = row
-    const isTaken = !this.#mayTake(row)
+    const isTaken = row.is_owned && !isLeaseOver(lease_until - this.clock.now(), laneLeaseMs)
     return {
       id,
       session: row.session_name,
@@ -137,12 +137,6 @@ export class PgLanes extends PgPart {
       sessionKey: row.session_key,
       sessionVersion: row.session_version,
     }
-  }
-
-  #mayTake({ lane_owner, lease_until, is_owned }: LaneRow): boolean {
-    const left = lease_until - this.clock.now()
-    // Far more than a whole lease is left if the clock was set back.
-    return lane_owner === undefined || !is_owned || left <= 0 || left > 2 * laneLeaseMs
   }
 
   /** What admission looks at for a lane that was read. */

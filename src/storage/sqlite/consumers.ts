@@ -1,6 +1,7 @@
 /**
  * Named readers of the log. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
+
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { sql } from '../../platform/sql.ts'
 import { erasedSession } from '../log-rows.ts'
@@ -21,6 +22,7 @@ import {
   selectIdle,
 } from '../nouns/readers.ts'
 import { liveMs } from '../retention.ts'
+import { isLeaseOver } from '../routine.ts'
 import { createRowBudget, type RowBudget } from '../row-budget.ts'
 import { type ConsumerClaim, type LeasedRow, startsAtFirst } from '../store.ts'
 import { sqliteDialect } from './dialect.ts'
@@ -317,9 +319,7 @@ export class SqliteConsumers extends EnginePart {
   }
 
   #hasLapsed({ expires_at, owner }: Lease): boolean {
-    const left = expires_at - this.clock.now()
-    // Far more than a whole lease is left if the clock was set back.
-    return left <= 0 || left > 2 * rowLeaseMs || this.owner.isDead(owner)
+    return isLeaseOver(expires_at - this.clock.now(), rowLeaseMs) || this.owner.isDead(owner)
   }
 
   /**

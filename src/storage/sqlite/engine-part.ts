@@ -52,20 +52,6 @@ export class ProcessOwner {
   /** `<pid>:<run>.<store>:<host>`: different for every store, also within one process. */
   readonly name = `${process.pid}:${runId}.${crypto.randomUUID().slice(0, 4)}:${host}`
 
-  /**
-   * Whether this process may take what an owner (if any) holds by a lease of `leaseMs` with `leftMs` left.
-   */
-  mayTake(owner: string | undefined, leftMs: number, leaseMs: number): boolean {
-    return (
-      owner === undefined ||
-      owner === this.name ||
-      leftMs <= 0 ||
-      // Far more than a whole lease is left if the clock was set back.
-      leftMs > 2 * leaseMs ||
-      this.isDead(owner)
-    )
-  }
-
   /** Whether an owner certainly no longer runs. Only a process of this host can be checked. */
   isDead(owner: string): boolean {
     const [pid, life, ...where] = owner.split(':')

@@ -3,10 +3,12 @@
  * a lane has the counter of used answers, a hold after refusals, and the process that sends what waits there.
  * Only one process at a time has a lane, by a lease that ends when it dies.
  */
+
 import type { SendRules, Verdict } from '../../model/admission.ts'
 import { type Counter, currentCounterOf, newestContext, type UserContext } from '../../model/session.ts'
 import type { HoldBack, LaneFilter, NewEntry, OutboxLane, WaitingLane } from '../outbox.ts'
 import { laneLeaseMs } from '../outbox-limits.ts'
+import { isLeaseOver } from '../routine.ts'
 import { type AheadFacts, checkAdmission, judgeWaiting, shownLaneOf } from '../rules/admission.ts'
 import type { LaneFacts, SlotFacts } from '../rules/outbox-plan.ts'
 import { counterOf, holdOf, type LaneColumns, laneColumns, unusedLane } from '../rules/outbox-rows.ts'
@@ -197,7 +199,8 @@ export class SqliteOutboxLanes extends LinkedPart<{ fileContexts: FileContexts }
     const context = isStored
       ? undefined
       : newestContext(row.known ?? this.ports.fileContexts(session).get(user), contextOfRow(row), now)
-    const isTaken = !this.owner.mayTake(owner, lease_until - now, laneLeaseMs)
+    const isOther = owner !== undefined && owner !== this.owner.name
+    const isTaken = isOther && !isLeaseOver(lease_until - now, laneLeaseMs) && !this.owner.isDead(owner)
     return {
       id,
       session,
