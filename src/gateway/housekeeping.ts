@@ -7,7 +7,7 @@ import type { StoreChange } from '../model/audit.ts'
 import { formatPrincipal, owner } from '../model/principal.ts'
 import { type SetAside, settingAside } from '../platform/apart.ts'
 import { findSystemUser } from '../platform/process.ts'
-import type { Runtime } from '../platform/runtime.ts'
+import { RunningPart } from '../platform/runtime.ts'
 import type { Outbox } from '../send/outbox.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { OldKind, StoreMaintenance } from '../storage/store.ts'
@@ -55,31 +55,21 @@ interface Chore {
   work(setAside: SetAside): Promise<unknown>
 }
 
-export class Housekeeping {
-  readonly #runtime: Runtime
-  readonly #chores: readonly Chore[]
+export class Housekeeping extends RunningPart<HousekeepingPorts> {
+  readonly #chores = [...this.#listRemovals(), ...this.#listSweeps()].map(one => this.#guard(one))
   /** What only a process does that does not send repeatedly. */
-  readonly #sends: Chore
-  #doneAt: number
+  readonly #sends: Chore = {
+    name: 'send_ends',
+    failure: 'sends that are over were not ended',
+    work: setAside => this.ports.outbox.endStale(setAside),
+  }
+  #doneAt = this.runtime.clock.monotonic()
   #work: Promise<unknown> | undefined
 
-  constructor(ports: HousekeepingPorts, runtime: Runtime) {
-    this.#runtime = runtime
-    this.#doneAt = runtime.clock.monotonic()
-    this.#sends = {
-      name: 'send_ends',
-      failure: 'sends that are over were not ended',
-      work: setAside => ports.outbox.endStale(setAside),
-    }
-    this.#chores = [...this.#listRemovals(ports), ...this.#listSweeps(ports)].map(one =>
-      this.#guard(one, ports),
-    )
-  }
-
   /** What leaves the store. */
-  #listRemovals(ports: HousekeepingPorts): Chore[] {
-    const { upkeep } = ports
-    const { bus, clock, closing } = this.#runtime
+  #listRemovals(): Chore[] {
+    const { backups, retention, upkeep } = this.ports
+    const { bus, clock, closing } = this.runtime
     let isNoted = false
     const toLine = (subject: string) => ({
       at: clock.now(),
@@ -101,7 +91,7 @@ export class Housekeeping {
         failure: 'a change of what is kept is not in the audit log',
         // Once: processes may differ in what they keep.
         async work() {
-          if (!isNoted) await upkeep.noteRetention(toLine(ports.retention))
+          if (!isNoted) await upkeep.noteRetention(toLine(retention))
           isNoted = true
         },
       },
@@ -113,12 +103,12 @@ export class Housekeeping {
           if (unread > 0) bus.notify('unreadRemoved', unread)
         },
       },
-      ...this.#listOld(ports),
+      ...this.#listOld(),
       {
         name: 'gone_backups',
         failure: 'backups whose files are gone were not forgotten',
         needsClock: true,
-        work: () => ports.backups.forgetGone(this.#runtime.clock.now() - endedMs),
+        work: () => backups.forgetGone(clock.now() - endedMs),
       },
       {
         name: 'store_file',
@@ -129,13 +119,14 @@ export class Housekeeping {
   }
 
   /** What leaves the store for its age: the log says what, how long it is kept after its end, and of which kinds it is. */
-  #listOld(ports: HousekeepingPorts): Chore[] {
-    const ended = Math.max(ports.auditMs, endedMs)
+  #listOld(): Chore[] {
+    const { answersMs, auditMs } = this.ports
+    const ended = Math.max(auditMs, endedMs)
     const all: readonly (readonly [name: string, what: string, keptMs: number, ...OldKind[]])[] = [
       ['send_retention', 'old sends', 0, 'key of send', 'send'],
-      ['audit_retention', 'audit log', ports.auditMs, 'line'],
+      ['audit_retention', 'audit log', auditMs, 'line'],
       ['turn_retention', 'turns of agents', turnsMs, 'turn', 'question'],
-      ['answer_retention', 'answers of webhooks', ports.answersMs, 'answer'],
+      ['answer_retention', 'answers of webhooks', answersMs, 'answer'],
       ['key_retention', 'ended keys', ended, 'key'],
       ['invitation_retention', 'ended invitations', ended, 'invitation'],
       ['session_retention', 'names of sessions that are gone', ended, 'session'],
@@ -144,31 +135,32 @@ export class Housekeeping {
       name,
       failure: `${what} not pruned`,
       needsClock: true,
-      work: setAside => this.#removeOld(ports, keptMs, kinds, setAside),
+      work: setAside => this.#removeOld(keptMs, kinds, setAside),
     }))
   }
 
   /** What leaves the folders. */
-  #listSweeps({ media, sessions }: HousekeepingPorts): Chore[] {
+  #listSweeps(): Chore[] {
+    const { media } = this.ports
     const failure = 'leftover files not removed'
     return [
       { name: 'uploads', failure, needsClock: true, work: () => media.uploads.sweep() },
       { name: 'downloads', failure, needsClock: true, work: () => media.downloads.sweep() },
       { name: 'queued_files', failure, needsClock: true, work: () => media.kept.sweep() },
-      { name: 'half_written_files', failure, work: () => this.#sweepFolders(sessions) },
+      { name: 'half_written_files', failure, work: () => this.#sweepFolders() },
     ]
   }
 
-  #guard(chore: Chore, { upkeep }: HousekeepingPorts): Chore {
+  #guard(chore: Chore): Chore {
     if (!chore.needsClock) return chore
     const work: Chore['work'] = async setAside =>
-      (await upkeep.isClockTrusted()) ? await chore.work(setAside) : undefined
+      (await this.ports.upkeep.isClockTrusted()) ? await chore.work(setAside) : undefined
     return { ...chore, work }
   }
 
   /** Runs maintenance at intervals until the service stops. */
   start(): void {
-    const { closing: signal, log, tasks } = this.#runtime
+    const { closing: signal, log, tasks } = this.runtime
     const options = { everyMs, firstMs, log, signal }
     this.#work = Promise.all(
       this.#chores.map(({ work, ...named }) => tasks.repeat({ ...options, ...named }, work).done),
@@ -177,7 +169,7 @@ export class Housekeeping {
 
   /** Runs maintenance once if it is due. For programs that a timer would keep alive without other work. */
   runIfDue(): void {
-    const { clock, closing, log, tasks } = this.#runtime
+    const { clock, closing, log, tasks } = this.runtime
     if (clock.monotonic() - this.#doneAt <= everyMs) return
     this.#doneAt = clock.monotonic()
     const runOnce = async ({ work, ...named }: Chore) => {
@@ -196,13 +188,9 @@ export class Housekeeping {
    * Removes what is over, step by step. An invitation stays while somebody who joined by it has an account, and so does the
    * name of a session.
    */
-  async #removeOld(
-    { sessions, upkeep }: HousekeepingPorts,
-    keptMs: number,
-    kinds: readonly OldKind[],
-    setAside: SetAside,
-  ): Promise<void> {
-    const { clock, closing } = this.#runtime
+  async #removeOld(keptMs: number, kinds: readonly OldKind[], setAside: SetAside): Promise<void> {
+    const { sessions, upkeep } = this.ports
+    const { clock, closing } = this.runtime
     const isOfAccounts = kinds.includes('invitation') || kinds.includes('session')
     const records = isOfAccounts ? await sessions.list() : []
     const keptFor = (kind: OldKind) =>
@@ -213,9 +201,9 @@ export class Housekeeping {
       while (!closing.aborted && (await remove(kind))) await clock.sleep(pauseMs, closing)
   }
 
-  async #sweepFolders(sessions: HousekeepingPorts['sessions']): Promise<void> {
-    const { clock, log } = this.#runtime
-    const removed = await sessions.sweep(clock.now() - leftoverMs)
+  async #sweepFolders(): Promise<void> {
+    const { clock, log } = this.runtime
+    const removed = await this.ports.sessions.sweep(clock.now() - leftoverMs)
     if (removed > 0) log.info('files that were left half written removed', { files: removed })
   }
 }

@@ -225,8 +225,8 @@ export class WebhookDispatcher extends RunningPart<DispatcherPorts> {
       const data = { id, url, reason, reason_code }
       await events.append([{ type: 'endpoint.disabled', data }])
     }
-    const ports = { ...rest, progress: webhooks.progress, disable }
-    return new Run(webhook, ports, { clock, log, pacer: this.#pacer })
+    const { progress } = webhooks
+    return new Run({ ...rest, clock, disable, log, pacer: this.#pacer, progress, webhook })
   }
 }
 

@@ -3,8 +3,7 @@
  * allows, and stores the results.
  */
 import type { WebhookEnding } from '../model/event.ts'
-import type { Clock } from '../platform/clock.ts'
-import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { cursorBefore } from '../storage/events.ts'
 import type { Webhook, WebhookHealth, WebhookProgressStore, WebhookTry } from '../storage/webhooks.ts'
 import {
@@ -65,15 +64,13 @@ const maxWaitMs = 60_000
  * Delivery to one endpoint, from its start to its stop. More than ten fields: they are the state of one loop, in which
  * reading, delivering and storing wait for each other.
  */
-export class EndpointRun {
-  #webhook: Webhook
-  readonly #ports: EndpointPorts
-  readonly #clock: Clock
-  readonly #log: Log
+export class EndpointRun extends RoomPart<EndpointPorts & SenderRuntime & { webhook: Webhook }> {
+  #webhook = this.ports.webhook
+  readonly #clock = this.ports.clock
+  readonly #log = this.ports.log
   readonly #stop = new AbortController()
-  readonly #sender: WebhookSender
-  readonly #running: Promise<void>
-  #lanes: WebhookLanes
+  readonly #sender = new WebhookSender(this.ports)
+  #lanes = new WebhookLanes(this.ports.webhook.position, [])
   #state: EndpointState = initialState
   /** Unix ms of the last success of this run. */
   #succeededAt = 0
@@ -84,21 +81,12 @@ export class EndpointRun {
   /** True if the log was read to its end. */
   #isAtEnd = false
   #tries: WebhookTry[] = []
-  #health: WebhookHealth
+  #health: WebhookHealth = this.ports.webhook
   #nextSaveAt = 0
   #activity = Promise.withResolvers<void>()
   #hasEnded = false
-
-  constructor(webhook: Webhook, ports: EndpointPorts, runtime: SenderRuntime) {
-    this.#webhook = webhook
-    this.#ports = ports
-    this.#clock = runtime.clock
-    this.#log = runtime.log
-    this.#health = webhook
-    this.#lanes = new WebhookLanes(webhook.position, [])
-    this.#sender = new WebhookSender({ ...ports, ...runtime, webhook })
-    this.#running = this.#run()
-  }
+  /** The last field, since the loop uses all others. */
+  readonly #running = this.#run()
 
   get epoch(): number {
     return this.#webhook.epoch
@@ -172,7 +160,7 @@ export class EndpointRun {
   }
 
   #loadLanes() {
-    return this.#ports.progress.listLanes(this.#webhook.id)
+    return this.ports.progress.listLanes(this.#webhook.id)
   }
 
   /** Delivers until the run is stopped. @throws errors of the store */
@@ -240,7 +228,7 @@ export class EndpointRun {
     if (this.#webhook.paused || this.#isAtEnd || !mayGo || this.#lanes.waitingCount >= limit / 2) return false
     this.#isAtEnd = true
     const from = this.#lanes.readFrom
-    const page = await this.#ports.feed.readAfter(from, this.#webhook, limit / 2)
+    const page = await this.ports.feed.readAfter(from, this.#webhook, limit / 2)
     if (page.gone)
       this.#log.warn('events were removed before a webhook received them', { webhook: this.#webhook.id })
     const announces = page.gone && this.#webhook.subscription
@@ -251,7 +239,7 @@ export class EndpointRun {
   }
 
   async #readLane(lane: LiveLane): Promise<void> {
-    this.#lanes.addLanePage(lane, await this.#ports.feed.readConversation(lane.position, this.#webhook, lane))
+    this.#lanes.addLanePage(lane, await this.ports.feed.readConversation(lane.position, this.#webhook, lane))
   }
 
   async #deliverEvent(lane: LiveLane, event: LaneEvent): Promise<void> {
@@ -317,7 +305,7 @@ export class EndpointRun {
       this.#lanes.clearQueues()
       this.#isAtEnd = false
     }
-    const trusted = await this.#ports.isClockReliable()
+    const trusted = await this.ports.isClockReliable()
     if (gone) await this.#disable({ code: 'gone', reason: 'it answered with 410' })
     else if (mustDisable(this.#state, this.#health, now, trusted))
       await this.#disable({ code: 'given_up', reason: 'nothing succeeded for 5 days' })
@@ -327,7 +315,7 @@ export class EndpointRun {
     if (this.#hasEnded) return
     await this.#saveProgress()
     this.#hasEnded = true
-    await this.#ports.disable(this.#webhook, why)
+    await this.ports.disable(this.#webhook, why)
     this.#log.warn('webhook switched off', { webhook: this.#webhook.id, reason: why.reason })
   }
 
@@ -342,7 +330,7 @@ export class EndpointRun {
     if (!this.#lanes.hasChanges && this.#tries.length === 0) return
     const { epoch, id } = this.#webhook
     const tries = this.#tries.splice(0)
-    const kept = await this.#ports.progress.save(id, {
+    const kept = await this.ports.progress.save(id, {
       epoch,
       tries,
       health: this.#health,

@@ -47,7 +47,7 @@ async function withEndpoint(
     isClockReliable: async () => true,
   }
   const parts = { clock, log: silentLog, pacer: new DeliveryPacer(clock) }
-  const open = async () => new EndpointRun((await webhooks.list())[0]!, ports, parts)
+  const open = async () => new EndpointRun({ ...ports, ...parts, webhook: (await webhooks.list())[0]! })
   return { clock, ports, open }
 }
 

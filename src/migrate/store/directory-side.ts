@@ -8,10 +8,10 @@ import type { Clock } from '../../platform/clock.ts'
 import { createDurably, ensurePrivateDir, fileExists, statOf } from '../../platform/files.ts'
 import { FreeSpace } from '../../platform/free-space.ts'
 import { silentLog } from '../../platform/log.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { createSealer, type Sealer } from '../../platform/sealing.ts'
 import type { Database } from '../../platform/sqlite.ts'
 import type { MediaStores } from '../../storage/media-store.ts'
-import type { SecretChange } from '../../storage/sealed-places.ts'
 import { readClosedMark, rejectClosed, writeClosedMark } from '../../storage/sqlite/closed-mark.ts'
 import { contextOfRow, type HeardRow } from '../../storage/sqlite/context-archive.ts'
 import { readContents } from '../../storage/sqlite/directory-claim.ts'
@@ -73,7 +73,7 @@ export async function openDirectorySource(
     const { db } = directory
     if (!db) throw new SvcError('not_found', `there is no store in ${dir}`)
     rejectDamaged(db)
-    const side = new DirectorySide(directory, db, { ...options, sealer })
+    const side = new DirectorySide({ ...options, directory, db, sealer })
     if (mark === undefined) await side.addLanes()
     const identity = db.one<StoreIdentity>`SELECT id, hash_key, events_removed FROM store_id`
     return Object.assign(side, {
@@ -117,7 +117,7 @@ export async function openDirectoryTarget(
     const { id } = db.one<StoreIdentity>`SELECT id FROM store_id`
     const isVerified = mark?.why === 'copy' && mark.verified
     const state: TargetState = id !== from.identity.id ? 'empty' : isVerified ? 'verified' : 'begun'
-    const side = new DirectorySide(directory, db, { ...options, sealer })
+    const side = new DirectorySide({ ...options, directory, db, sealer })
     return Object.assign(side, writerOf(db, { dir, from, sealer, state }))
   } catch (error) {
     await directory[Symbol.asyncDispose]()
@@ -125,33 +125,29 @@ export async function openDirectoryTarget(
   }
 }
 
-type SideOptions = DirectorySideOptions & { sealer: Sealer }
+interface SidePorts extends DirectorySideOptions {
+  readonly directory: ExclusiveDirectory
+  readonly db: Database
+  readonly sealer: Sealer
+}
 
-class DirectorySide implements CopySide {
-  readonly place: string
-  readonly media: MediaStores
-  readonly open: SecretChange
-  readonly #directory: ExclusiveDirectory
-  readonly #db: Database
-  readonly #options: SideOptions
+class DirectorySide extends RoomPart<SidePorts> implements CopySide {
+  readonly place = this.ports.dir
+  readonly media = this.#openMedia()
+  readonly open = this.ports.sealer.open
+  readonly #db = this.ports.db
   /** What is in the future then comes from a clock that was set back. */
-  readonly #now: number
+  readonly #now = this.ports.clock.now()
 
-  constructor(directory: ExclusiveDirectory, db: Database, options: SideOptions) {
-    const { clock, dir, keepFreeBytes, mediaRoot, sealer } = options
-    this.#directory = directory
-    this.#db = db
-    this.#options = options
-    this.#now = clock.now()
-    this.place = dir
-    this.open = sealer.open
+  #openMedia(): MediaStores {
+    const { clock, dir, keepFreeBytes, mediaRoot } = this.ports
     const space = new FreeSpace(dir, keepFreeBytes)
-    this.media = openMediaStores({ mediaRoot, space, clock, log: silentLog }, uploadRules)
+    return openMediaStores({ mediaRoot, space, clock, log: silentLog }, uploadRules)
   }
 
   /** Opens the files of the sessions as they are now. */
   #state() {
-    const { dir, sealer } = this.#options
+    const { dir, sealer } = this.ports
     // Nobody else writes.
     const lock = { run: async <T>(work: () => T | Promise<T>) => await work() }
     return openState({ dir, lock, log: silentLog, sealer })
@@ -247,10 +243,10 @@ class DirectorySide implements CopySide {
   }
 
   listUploads(): Promise<readonly string[]> {
-    return listUploads(this.#options.mediaRoot)
+    return listUploads(this.ports.mediaRoot)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#directory[Symbol.asyncDispose]()
+    await this.ports.directory[Symbol.asyncDispose]()
   }
 }

@@ -1,7 +1,6 @@
 /**
  * Named readers of the log. A position moves when rows are delivered; unconfirmed rows are stored in a lease.
  */
-
 import { hasMessage, isWhole, type Scope } from '../../model/access.ts'
 import { sql } from '../../platform/sql.ts'
 import { erasedSession } from '../log-rows.ts'

@@ -3,7 +3,6 @@
  * a lane has the counter of used answers, a hold after refusals, and the process that sends what waits there.
  * Only one process at a time has a lane, by a lease that ends when it dies.
  */
-
 import type { SendRules, Verdict } from '../../model/admission.ts'
 import { type Counter, currentCounterOf, newestContext, type UserContext } from '../../model/session.ts'
 import type { HoldBack, LaneFilter, NewEntry, OutboxLane, WaitingLane } from '../outbox.ts'
