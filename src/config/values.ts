@@ -99,28 +99,24 @@ export function parseHttpsUrls(text: string): string[] | undefined {
   return urls.every(url => url?.startsWith('https:')) ? (urls as string[]) : undefined
 }
 
-/** Parses hosts separated by commas; lower case, without duplicates. */
-export function parseHosts(text: string): string[] | undefined {
+/** Parses a list separated by commas; lower case, without duplicates. */
+function parseList(text: string, isOne: (part: string) => boolean): string[] | undefined {
   const list = text
     .split(',')
-    .map(host => host.trim().toLowerCase())
-    .filter(host => host !== '')
-  return list.every(host => /^([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?$/.test(host))
-    ? [...new Set(list)]
-    : undefined
+    .map(part => part.trim().toLowerCase())
+    .filter(part => part !== '')
+  return list.every(isOne) ? [...new Set(list)] : undefined
 }
+
+/** Parses hosts separated by commas; lower case, without duplicates. */
+export const parseHosts = (text: string): string[] | undefined =>
+  parseList(text, host => /^([a-z0-9._-]+|\[[0-9a-f:.]+\])(:\d{1,5})?$/.test(host))
 
 /**
  * Parses IP addresses and ranges of them (`10.0.0.0/8`), separated by commas; lower case, without duplicates. A range of
  * all addresses is not accepted.
  */
-export function parseRanges(text: string): string[] | undefined {
-  const list = text
-    .split(',')
-    .map(range => range.trim().toLowerCase())
-    .filter(range => range !== '')
-  return list.every(isRange) ? [...new Set(list)] : undefined
-}
+export const parseRanges = (text: string): string[] | undefined => parseList(text, isRange)
 
 function isRange(text: string): boolean {
   const [, address = '', bits] = /^([\da-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? []

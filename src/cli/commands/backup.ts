@@ -151,26 +151,15 @@ export const stillValueOf = ({ keys, sends, topics, webhooks }: StandingStill) =
 
 /** Returns lines that say what stands still, and how it goes on. */
 export function listStandingStill(value: ReturnType<typeof stillValueOf>, command: Command): string[] {
+  const { closed_topics: topics, paused_webhooks: webhooks, revoked_keys: keys, waiting_sends: sends } = value
   const run = (words: string) => `svc ${words}${directoryFlagsOf(command)}`
-  const lines: string[] = []
-  const add = (count: number, text: string) => count > 0 && lines.push(text)
-  add(
-    value.waiting_sends,
-    `${formatCount(value.waiting_sends, 'send')} must be approved to go: ${run('approvals')}`,
-  )
-  add(
-    value.paused_webhooks,
-    `${formatCount(value.paused_webhooks, 'webhook')} must be resumed to deliver: ${run('webhook')}`,
-  )
-  add(
-    value.revoked_keys,
-    `${formatCount(value.revoked_keys, 'key')} revoked; make new ones: ${run('key add --help')}`,
-  )
-  add(
-    value.closed_topics,
-    `${formatCount(value.closed_topics, 'topic')} without a secret, or attachments from your own network, now: ${run('topic change --help')}`,
-  )
-  return lines
+  return [
+    sends > 0 && `${formatCount(sends, 'send')} must be approved to go: ${run('approvals')}`,
+    webhooks > 0 && `${formatCount(webhooks, 'webhook')} must be resumed to deliver: ${run('webhook')}`,
+    keys > 0 && `${formatCount(keys, 'key')} revoked; make new ones: ${run('key add --help')}`,
+    topics > 0 &&
+      `${formatCount(topics, 'topic')} without a secret, or attachments from your own network, now: ${run('topic change --help')}`,
+  ].filter(line => line !== false)
 }
 
 function formatRestored(value: RestoredValue, command: Command): string {
