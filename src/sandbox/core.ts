@@ -5,6 +5,7 @@
 import type { Clock } from '../platform/clock.ts'
 import { defaultKeepFreeBytes, FreeSpace } from '../platform/free-space.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { Database } from '../platform/sqlite.ts'
 import { defaultSwitches, readSwitches, type Switches } from './switches.ts'
@@ -45,39 +46,27 @@ export type RequestInterceptor = (
  * Shared state of the simulated WeChat; one per sandbox. More than ten fields: each part of the sandbox uses its own
  * few of them, and a test sees all in one place.
  */
-export class Core {
-  readonly db: Database
-  readonly dir: string
-  readonly space: FreeSpace
-  readonly clock: Clock
-  readonly log: Log
+export class Core extends RoomPart<SandboxOptions & { db: Database }> {
+  readonly db = this.ports.db
+  readonly dir = this.ports.dir
+  readonly space = new FreeSpace(this.dir, this.ports.keepFreeBytes ?? defaultKeepFreeBytes)
+  readonly clock = this.ports.clock
+  readonly log = this.ports.log
   readonly waiters = new Waiters()
   /**
    * Per bot, what its receive side did since the switch `receive` was set: failing answers, and whether
    * notifystart came.
    */
   readonly receiving = new Map<string, { answers: number; started: boolean }>()
-  /** Aborts when the sandbox stops; open streams end then. */
-  readonly closing: AbortSignal
   readonly #close = new AbortController()
+  /** Aborts when the sandbox stops; open streams end then. */
+  readonly closing = this.#close.signal
   readonly stats = createStats()
   readonly #listeners = new Set<() => void>()
-  #switches: Switches
-  #offsetMs: number
+  #switches: Switches = { ...defaultSwitches(), ...JSON.parse(this.readSetting('switches') ?? '{}') }
+  #offsetMs = Number(this.readSetting('clock_offset_ms') ?? 0)
   #announced = false
   #seq: number | undefined
-
-  constructor(options: SandboxOptions & { db: Database }) {
-    this.db = options.db
-    this.dir = options.dir
-    this.space = new FreeSpace(options.dir, options.keepFreeBytes ?? defaultKeepFreeBytes)
-    this.clock = options.clock
-    this.log = options.log
-    this.closing = this.#close.signal
-    this.#offsetMs = Number(this.readSetting('clock_offset_ms') ?? 0)
-    const kept: Partial<Switches> = JSON.parse(this.readSetting('switches') ?? '{}')
-    this.#switches = { ...defaultSwitches(), ...kept }
-  }
 
   /** Ends pending requests: polls answer empty, streams close. */
   close(): void {

@@ -20,6 +20,7 @@ import { SvcError } from '../../model/error.ts'
 import { anyCaller, type Principal, panel } from '../../model/principal.ts'
 import { linkLifetimeMs, signIn, signOut, storedLink } from '../../operations/sign-in.ts'
 import type { Clock } from '../../platform/clock.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import type { SignInStore } from '../../storage/state.ts'
 import { createGuard, type GuardOptions, givenTokenOf, type Identity, isSameToken } from '../auth.ts'
 import { cookiesOf, formatCookie } from '../cookies.ts'
@@ -54,21 +55,14 @@ export interface AccessOptions extends Omit<GuardOptions, keyof KeptDirectory>, 
 type AddressOf = () => string | undefined
 
 /** The check of access to one panel. */
-export class Access {
-  readonly #options: AccessOptions
-  readonly #guard: ReturnType<typeof createGuard>
+export class Access extends RoomPart<AccessOptions> {
+  /** @throws Error if other machines can reach the address and there is no token */
+  readonly #guard = createGuard(this.ports)
   /** The principals of browsers, by those of their keys. */
   readonly #panels = new WeakMap<Principal, Principal>()
   /** Sign-ins that the store knew as not ended: it closes no panel when it begins to fail, and shows what is wrong. */
   readonly #open = new Set<string>()
-  #wasRequired: boolean | undefined
-
-  /** @throws Error if other machines can reach the address and there is no token */
-  constructor(options: AccessOptions) {
-    this.#options = options
-    this.#guard = createGuard(options)
-    this.#wasRequired = options.token !== undefined || undefined
-  }
+  #wasRequired: boolean | undefined = this.ports.token !== undefined || undefined
 
   #panelOf(by: Principal): Principal {
     const known = this.#panels.get(by) ?? { ...by, kind: 'panel' }
@@ -79,7 +73,7 @@ export class Access {
   async isRequired(): Promise<boolean> {
     if (this.#wasRequired) return true
     try {
-      this.#wasRequired = await this.#options.keys.hasAny()
+      this.#wasRequired = await this.ports.keys.hasAny()
     } catch (error) {
       if (this.#wasRequired === undefined) throw error
     }
@@ -88,8 +82,8 @@ export class Access {
 
   async #begin(request: Request, signIn: Partial<SignIn> = {}): Promise<NewSignIn> {
     const { name = randomBytes(9).toString('base64url'), key } = signIn
-    const text = [this.#options.clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
-    const master = this.#options.token ?? (await ensureToken(this.#options)).token
+    const text = [this.ports.clock.now() + signInLifetimeMs, name, ...(key ? [key.id] : [])].join('.')
+    const master = this.ports.token ?? (await ensureToken(this.ports)).token
     const value = `${text}.${sign(text, key?.hash, master)}`
     return {
       cookie: formatCookie(cookie, value, signInLifetimeMs / 1000, request),
@@ -101,15 +95,15 @@ export class Access {
     const parts = value.split('.')
     const proof = parts.pop()
     const [expiry = '', name = '', id] = parts
-    const master = this.#options.token ?? (await readStoredToken(this.#options))
+    const master = this.ports.token ?? (await readStoredToken(this.ports))
     if (!proof || !name || parts.length > 3 || master === undefined) return undefined
-    if (!(Number(expiry) > this.#options.clock.now())) return undefined
+    if (!(Number(expiry) > this.ports.clock.now())) return undefined
     const proves = (hash?: string) => isSameProof(proof, sign(parts.join('.'), hash, master))
     const prove = (hash?: string) => (text: string) => sign(`${text}.${name}`, hash, master)
     const signIn = { name, until: Number(expiry) }
     if (id === undefined) return proves() ? { ...signIn, by: panel, prove: prove() } : undefined
     let proved = ''
-    const by = await this.#options.keys.recognize(
+    const by = await this.ports.keys.recognize(
       id,
       hash => {
         const isIt = proves(hash)
@@ -129,7 +123,7 @@ export class Access {
     const all = verified.filter(one => one !== undefined)
     if (all.length === 0) return []
     const names = all.map(({ name }) => name)
-    const ended = await this.#options.signIns.filterEnded(names).catch(error => {
+    const ended = await this.ports.signIns.filterEnded(names).catch(error => {
       if (names.every(name => this.#open.has(name))) return new Set()
       throw error
     })
@@ -144,7 +138,7 @@ export class Access {
     if (given !== null) return isSameProof(given, prove('page'))
     const { pass = '' } = request.method === 'GET' ? queryOf(request) : {}
     const [until = '', proof = ''] = pass.split('.')
-    const leftMs = Number(until) - this.#options.clock.now()
+    const leftMs = Number(until) - this.ports.clock.now()
     return leftMs > 0 && leftMs <= passLifetimeMs && isSameProof(proof, prove(`pass.${until}`))
   }
 
@@ -179,23 +173,23 @@ export class Access {
   async createPass(request: Request): Promise<string | undefined> {
     const signIns = (await this.isRequired()) ? await this.#listSignIns(request) : []
     const signIn = signIns.find(one => this.#isOfPage(one, request))
-    const until = this.#options.clock.now() + passLifetimeMs
+    const until = this.ports.clock.now() + passLifetimeMs
     return signIn && `${until}.${signIn.prove(`pass.${until}`)}`
   }
 
   /** Signs in with a token or a key. @throws SvcError `unauthorized` */
   async signIn(text: string, request: Request, address?: AddressOf): Promise<NewSignIn> {
     const parsed = parseKey(text)
-    const by = parsed && (await this.#options.keys.authenticate(text, address))
+    const by = parsed && (await this.ports.keys.authenticate(text, address))
     if (parsed && by) {
-      await this.#options.note(signIn, this.#panelOf(by), 'key', request)
+      await this.ports.note(signIn, this.#panelOf(by), 'key', request)
       return await this.#begin(request, { key: { id: parsed.id, hash: hashOf(parsed.secret) } })
     }
     const master =
-      this.#options.token ?? ((await this.isRequired()) ? await readStoredToken(this.#options) : undefined)
+      this.ports.token ?? ((await this.isRequired()) ? await readStoredToken(this.ports) : undefined)
     if (master === undefined || !isSameToken(text, master))
       throw new SvcError('unauthorized', 'The token is wrong')
-    await this.#options.note(signIn, panel, 'token', request)
+    await this.ports.note(signIn, panel, 'token', request)
     return await this.#begin(request)
   }
 
@@ -207,15 +201,15 @@ export class Access {
   async signInByLink(code: string, request: Request): Promise<NewSignIn | undefined> {
     const isValid =
       (await this.isRequired()) &&
-      (await this.#options.signIns.takeLink(storedLink(code), this.#options.clock.now()))
+      (await this.ports.signIns.takeLink(storedLink(code), this.ports.clock.now()))
     if (!isValid) return undefined
-    await this.#options.note(signIn, panel, 'link', request)
+    await this.ports.note(signIn, panel, 'link', request)
     return await this.#begin(request)
   }
 
   /** Signs in the browser that made the first key: it needed no sign-in before. */
   async signInOwner(request: Request): Promise<NewSignIn> {
-    await this.#options.note(signIn, panel, 'first key', request)
+    await this.ports.note(signIn, panel, 'first key', request)
     return await this.#begin(request)
   }
 
@@ -235,7 +229,7 @@ export class Access {
    */
   async renewSignIn(request: Request): Promise<string | undefined> {
     const [own] = (await this.isRequired()) ? await this.#listSignIns(request) : []
-    const isNew = !own || own.until - this.#options.clock.now() > signInLifetimeMs - renewAfterMs
+    const isNew = !own || own.until - this.ports.clock.now() > signInLifetimeMs - renewAfterMs
     return isNew ? undefined : (await this.#begin(request, own)).cookie
   }
 
@@ -247,18 +241,18 @@ export class Access {
   async signOut(request: Request): Promise<string> {
     const ended = (await this.isRequired()) ? await this.#listSignIns(request) : []
     const names = ended.map(({ name }) => name)
-    if (names.length > 0) await this.#options.signIns.end(names, this.#options.clock.now() + signInLifetimeMs)
+    if (names.length > 0) await this.ports.signIns.end(names, this.ports.clock.now() + signInLifetimeMs)
     for (const name of names) this.#open.delete(name)
     // It is over, even if the log cannot be written.
-    for (const { by } of ended) await this.#options.note(signOut, by, undefined, request).catch(() => {})
+    for (const { by } of ended) await this.ports.note(signOut, by, undefined, request).catch(() => {})
     return formatCookie(cookie, '', 0, request)
   }
 
   /** Creates a one-time link. @returns its code */
   async createLink(): Promise<string> {
     const code = randomBytes(24).toString('base64url')
-    const now = this.#options.clock.now()
-    await this.#options.signIns.addLink(storedLink(code), now + linkLifetimeMs, now)
+    const now = this.ports.clock.now()
+    await this.ports.signIns.addLink(storedLink(code), now + linkLifetimeMs, now)
     return code
   }
 }

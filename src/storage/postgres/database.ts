@@ -15,6 +15,7 @@ import {
   sqlStateOf,
 } from '../../platform/postgres.ts'
 import { createPgPool, type PgPool } from '../../platform/postgres-pool.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { noSql, type Sql, sql } from '../../platform/sql.ts'
 import { Tasks } from '../../platform/tasks.ts'
 import { BarrierLoop } from './barrier.ts'
@@ -62,69 +63,60 @@ interface Faults {
   refusal?: SvcError
 }
 
-export class PgDatabase implements PgQueries {
-  readonly tasks: Tasks
+export class PgDatabase extends RoomPart<DatabaseOptions> implements PgQueries {
+  readonly tasks = this.ports.tasks ?? new Tasks(this.ports.clock)
   /** Id of the store that is open. */
   #storeId: string | undefined
-  #pool: PgPool
-  readonly #options: DatabaseOptions
-  readonly #barriers: BarrierLoop
-  readonly #changes: PgChanges
   #isFollowing = false
   readonly #faults: Faults = {}
   #isClosed = false
-
-  constructor(options: DatabaseOptions) {
-    this.#options = options
-    this.tasks = options.tasks ?? new Tasks(options.clock)
-    this.#pool = this.#createPool()
-    this.#barriers = new BarrierLoop({
-      connect: () => connectPg(this.#connectionOptions({ synchronous_commit: 'on' })),
-      node: this.node,
-      clock: options.clock,
-      passed: (row, place) => this.#changes.passed(row, place),
-      // A connection to the server that was replaced may still work there.
-      serverRunEnded: () => {
-        void this.#pool.close()
-        this.#pool = this.#createPool()
-      },
-    })
-    this.#changes = new PgChanges({
-      ...options,
-      tasks: this.tasks,
-      queries: this,
-      runQuietly: statement => this.#pool.run(statement),
-      connect: answerMs => connectPg({ ...this.#connectionOptions({}), answerMs }),
-    })
-  }
+  #pool = this.#createPool()
+  readonly #barriers = new BarrierLoop({
+    connect: () => connectPg(this.#connectionOptions({ synchronous_commit: 'on' })),
+    node: this.node,
+    clock: this.ports.clock,
+    passed: (row, place) => this.#changes.passed(row, place),
+    // A connection to the server that was replaced may still work there.
+    serverRunEnded: () => {
+      void this.#pool.close()
+      this.#pool = this.#createPool()
+    },
+  })
+  readonly #changes: PgChanges = new PgChanges({
+    ...this.ports,
+    tasks: this.tasks,
+    queries: this,
+    runQuietly: statement => this.#pool.run(statement),
+    connect: answerMs => connectPg({ ...this.#connectionOptions({}), answerMs }),
+  })
 
   #createPool(): PgPool {
     return createPgPool(this.#connectionOptions({ synchronous_commit: 'off' }), poolSize)
   }
 
   get node(): string {
-    return this.#options.node
+    return this.ports.node
   }
 
   /** Without user and password. The address that is known now: it may change. */
   get address(): string {
-    return placeOf(this.#options.url)
+    return placeOf(this.ports.url)
   }
 
   #connectionOptions(settings: PgOptions['settings']): PgOptions {
-    const { mayBeCopy, url } = this.#options
+    const { mayBeCopy, url } = this.ports
     // On every connection: the address may lead to another server at any time.
     return {
       url,
       name: 'svc',
       answerMs,
       settings: settings ?? {},
-      ...(!mayBeCopy && { opened: this.#checkStore }),
+      ...(!mayBeCopy && { opened: (queries: PgQueries) => this.#checkStore(queries) }),
     }
   }
 
   /** Rejects a copy, and any store but the one that this process knows. */
-  #checkStore = async (queries: PgQueries): Promise<void> => {
+  async #checkStore(queries: PgQueries): Promise<void> {
     const id = await rejectCopy(queries)
     // A store gets its id while it is made, or filled.
     if (!this.#isFollowing || this.#storeId === undefined) this.#storeId = id
@@ -179,7 +171,7 @@ export class PgDatabase implements PgQueries {
   /** Why a statement failed a moment ago, if the disk of the database was full. */
   get full(): SvcError | undefined {
     const { error, at = Number.NEGATIVE_INFINITY } = this.#faults.full ?? {}
-    return this.#options.clock.monotonic() - at < fullForMs ? error : undefined
+    return this.ports.clock.monotonic() - at < fullForMs ? error : undefined
   }
 
   /** How long the last barrier took, and when it ended, by the monotonic clock. */
@@ -215,7 +207,7 @@ export class PgDatabase implements PgQueries {
 
   async #script(queries: PgQueries, statements: readonly Sql[]): Promise<Record<string, unknown>[][]> {
     if (statements.length === 0) return []
-    const now = sql`SELECT set_config('svc.now', ${String(this.#options.clock.now())}, true)`
+    const now = sql`SELECT set_config('svc.now', ${String(this.ports.clock.now())}, true)`
     return (await queries.script([now, ...statements])).slice(1)
   }
 
@@ -302,7 +294,7 @@ export class PgDatabase implements PgQueries {
       if (made instanceof SvcError && made.code === 'store_unavailable') {
         this.#faults.last = made
         if (sqlStateOf(made.cause) === diskFull)
-          this.#faults.full = { error: made, at: this.#options.clock.monotonic() }
+          this.#faults.full = { error: made, at: this.ports.clock.monotonic() }
       }
       throw made
     }

@@ -8,7 +8,7 @@ import { type Routine, readAll, readFirst } from '../routine.ts'
 import type { StoreMaintenance } from '../store.ts'
 import { drive } from './drive.ts'
 import { connectionHint } from './errors.ts'
-import { type EngineContext, PgPart } from './part.ts'
+import { LinkedPgPart } from './part.ts'
 import { faultError, findFaults } from './requirements.ts'
 import { createNounContext, createRunner, postgresDialect } from './routines.ts'
 
@@ -18,15 +18,12 @@ const checkMs = 1500
 /** A barrier that takes longer is slow. */
 const slowMs = 500
 
-export class PgMaintenance extends PgPart implements StoreMaintenance {
-  readonly prune: StoreMaintenance['prune']
-  readonly removeOld: StoreMaintenance['removeOld']
-
-  constructor(context: EngineContext, { prune, removeOld }: Pick<StoreMaintenance, 'prune' | 'removeOld'>) {
-    super(context)
-    this.prune = prune
-    this.removeOld = removeOld
-  }
+export class PgMaintenance
+  extends LinkedPgPart<Pick<StoreMaintenance, 'prune' | 'removeOld'>>
+  implements StoreMaintenance
+{
+  readonly prune = this.ports.prune
+  readonly removeOld = this.ports.removeOld
 
   async noteRetention(line: NewAuditLine): Promise<void> {
     const nouns = createNounContext(this)
