@@ -302,20 +302,20 @@ test('the paths and registries of one machine stay out', () => {
 
 /** Classes with more than ten fields, and how many each may have. Their docstrings say why. */
 const largeClasses: Readonly<Record<string, number>> = {
-  PgOutbox: 19,
-  SessionFiles: 17,
-  EndpointRun: 18,
+  EndpointRun: 17,
+  PgOutbox: 17,
   Core: 15,
-  FolderIndex: 14,
   OutboxPlan: 13,
-  PgNode: 12,
-  Svc: 11,
+  SessionFiles: 12,
+  PgNode: 11,
 }
 
 test('a class has at most ten fields, but for some that do not grow', () => {
   const classes = sources.flatMap(({ bare }) =>
     [
-      ...bare.matchAll(/^(?:export )?(?:abstract )?class (\w+)(?:[^{}]|<\{[^{}\n]*\})*\{\n([\s\S]*?)^\}/gm),
+      ...bare.matchAll(
+        /^(?:export )?(?:abstract )?class (\w+)(?:[^{}]|\{[^{}]*\}(?=>| &))*\{\n([\s\S]*?)^\}/gm,
+      ),
     ].map(([, name = '', body = '']) => ({
       name,
       fields:
