@@ -7,8 +7,7 @@ import { KeyTable } from '../access/table.tsx'
 import { t } from '../i18n.ts'
 import { setParams, useParam } from '../place.ts'
 import { useAsked } from '../ui/ask.tsx'
-import { Icon } from '../ui/icon.tsx'
-import { ListPage, Nothing, NothingFound, useLoading } from '../ui/list-page.tsx'
+import { AddButton, ListPage, Nothing, NothingFound, useLoading } from '../ui/list-page.tsx'
 import { Tabs } from '../ui/tabs.tsx'
 
 const isActive = ({ status }: Key): boolean => status === 'active'
@@ -20,12 +19,7 @@ export function KeysPage() {
   const isEnded = useParam('show') === 'ended'
   const all = keys.value?.toReversed()
   const open = all?.find(({ id }) => id === shown)
-  const add = (
-    <button type="button" class="button primary" onClick={() => ask({ what: 'add' })}>
-      <Icon name="add" />
-      {t('access.add')}
-    </button>
-  )
+  const add = <AddButton text={t('access.add')} onClick={() => ask({ what: 'add' })} />
   return (
     <ListPage
       title={t('nav.keys')}

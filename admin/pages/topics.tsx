@@ -7,20 +7,14 @@ import { AddTopic, ChangeTopic, JoinTopic, OwnHours } from '../topics/form.tsx'
 import { TopicTable } from '../topics/table.tsx'
 import { loadTopics, topics } from '../topics/topics.ts'
 import { useAsked } from '../ui/ask.tsx'
-import { Icon } from '../ui/icon.tsx'
-import { ListPage, Nothing, useLoading } from '../ui/list-page.tsx'
+import { AddButton, ListPage, Nothing, useLoading } from '../ui/list-page.tsx'
 
 export function TopicsPage() {
   const { failure, again } = useLoading(loadTopics)
   const { question, ask, close } = useAsked<Asked>()
   const shown = useParam('topic')
   const open = topics.value?.find(({ name }) => name === shown)
-  const add = (
-    <button type="button" class="button primary" onClick={() => ask({ what: 'add' })}>
-      <Icon name="add" />
-      {t('topics.add')}
-    </button>
-  )
+  const add = <AddButton text={t('topics.add')} onClick={() => ask({ what: 'add' })} />
   return (
     <ListPage
       title={t('topics.title')}

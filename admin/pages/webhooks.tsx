@@ -2,8 +2,7 @@
 import { t } from '../i18n.ts'
 import { setParams, useParam } from '../place.ts'
 import { useAsked } from '../ui/ask.tsx'
-import { Icon } from '../ui/icon.tsx'
-import { ListPage, Nothing, useLoading } from '../ui/list-page.tsx'
+import { AddButton, ListPage, Nothing, useLoading } from '../ui/list-page.tsx'
 import { AddWebhook } from '../webhooks/add.tsx'
 import { type Asked, RemoveWebhook, ReplayWebhook, RotateWebhook, Secret } from '../webhooks/ask.tsx'
 import { WebhookDetail } from '../webhooks/detail.tsx'
@@ -15,12 +14,7 @@ export function Webhooks() {
   const { question, ask, close } = useAsked<Asked>()
   const shown = useParam('webhook')
   const open = endpoints.value?.find(({ id }) => id === shown)
-  const add = (
-    <button type="button" class="button primary" onClick={() => ask({ what: 'add' })}>
-      <Icon name="add" />
-      {t('webhooks.add')}
-    </button>
-  )
+  const add = <AddButton text={t('webhooks.add')} onClick={() => ask({ what: 'add' })} />
   return (
     <ListPage
       title={t('webhooks.title')}

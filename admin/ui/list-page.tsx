@@ -29,6 +29,14 @@ export const PageHead = ({ title, about, action }: HeadProps) => (
   </header>
 )
 
+/** Adds an entry to a list: the main action of its page. */
+export const AddButton = ({ text, onClick }: { text: string; onClick(): void }) => (
+  <button type="button" class="button primary" onClick={onClick}>
+    <Icon name="add" />
+    {text}
+  </button>
+)
+
 /** The main action at the head of the page. It gets the focus when the one of the empty list is gone. */
 export const mainAction = () => document.querySelector<HTMLElement>('.page-head .button') ?? undefined
 
