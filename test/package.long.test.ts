@@ -68,6 +68,7 @@ describe.skipIf(!Bun.which('npm'))('the package (skipped where there is no npm)'
       ...['phone.css', 'phone.html', 'phone.js', 'texts.json'].map(name => `lib/sandbox/page/${name}`),
       ...['page.js', 'scalar.js.br', 'zh.json'].map(name => `lib/server/docs/${name}`),
       'lib/server/invite/page.js',
+      'lib/server/svc.py',
       'lib/svc.js',
     ])
     for (const name of ['index.html', 'locales/en.json', 'locales/zh.json', 'assets/'])

@@ -11,13 +11,24 @@ import { setParams, useParam } from '../place.ts'
 import { callerName, may } from '../rights.ts'
 import { timeNow } from '../times.ts'
 import { Chip } from '../ui/chips.tsx'
-import { laterPart } from '../ui/lazy-page.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { later } from '../ui/lazy-page.tsx'
 import { ListPage, Nothing, NothingFound, useLoading } from '../ui/list-page.tsx'
 import { Rows } from '../ui/rows.tsx'
 import { useWork } from '../ui/work.ts'
 import { loadEndpoints } from '../webhooks/endpoints.ts'
 
-const PickChip = laterPart(async () => (await import('./conversations.tsx')).PickChip)
+/** The chip of the deeds, and what takes its place until it is loaded. */
+const PickChip = later(
+  async () => (await import('./conversations.tsx')).PickChip,
+  undefined,
+  () => (
+    <span class="chip" aria-hidden="true">
+      <span class="cut">{t('audit.what')}</span>
+      <Icon name="chevron" size={14} />
+    </span>
+  ),
+)
 
 /** The lines that are loaded at a time. */
 const pageSize = 100
