@@ -2,7 +2,6 @@
  * The HTTP service of the panel: a second Elysia app with its own API, and the page that uses it. One check
  * decides who may use it. There is no CORS, no inline script, and nothing is loaded from other servers.
  */
-import { Type } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
@@ -356,37 +355,31 @@ function addSignInRoutes(
     description:
       'Sets the cookie that the other calls want where a token is required, and returns in the header `svc-panel` the secret that they send in theirs.',
     body: closed({ token: bounded(1000) }),
-    answer: SuccessAnswer,
     errors: ['rate_limited'],
     headers: async ({ token }, request) =>
       Object.fromEntries(headersOf(await access.signIn(token, request, () => callerAddressOf(request)))),
-    run: () => ({ success: true }),
   })
   addOwnRoute(app, context, ['/api/pass', 'pass'], {
     summary: 'A pass for links',
     description:
       'Returns in the header `svc-pass` what a link to a GET route of the panel has in its query for a minute, as `pass`: for downloads and the event stream, which a browser loads without headers of the page. Without the header no sign-in is required.',
     body: closed({}),
-    answer: SuccessAnswer,
     errors: [],
     async headers(_body, request): Promise<Record<string, string>> {
       const pass = await access.createPass(request)
       return pass === undefined ? {} : { 'svc-pass': pass }
     },
-    run: () => ({ success: true }),
   })
   addOwnRoute(app, context, ['/api/sign-out', 'sign_out'], {
     summary: 'Sign out',
     description: 'Ends the sign-in of this browser, with its live streams.',
     body: closed({}),
-    answer: SuccessAnswer,
     errors: [],
     async headers(_body, request) {
       const cookie = await access.signOut(request)
       await onSignOut()
       return { 'set-cookie': cookie }
     },
-    run: () => ({ success: true }),
   })
 }
 
@@ -405,7 +398,6 @@ function withoutPass(request: Request): Request {
   return withCallerOf(withProxyRouteOf(new Request(url, { headers, signal }), request), request)
 }
 
-const SuccessAnswer = Type.Object({ success: Type.Boolean() })
 const eventStreamSchema: JsonSchema = { type: 'string', description: 'text/event-stream' }
 const eventsDetail = {
   operationId: 'events',
