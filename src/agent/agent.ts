@@ -191,8 +191,8 @@ class Agent {
       const isOwn = agents.some(one => one.name === name)
       const mayCommand = isOwn && standing === 'allowed'
       if (mayCommand && (await this.#choosing.obey(open.message, agents))) return await open.settle(true)
-      const agent = await this.#choosing.find(open.message, agents)
-      if (agent === name) return await this.#give(open, isOwn ? standing : 'operator')
+      const { about, agent } = await this.#choosing.find(open.message, agents)
+      if (agent === name) return await this.#give(open, isOwn ? standing : 'operator', about)
       if (!mayCommand || agent === undefined) return await open.settle(true)
       if (this.#config.commands && findCommand(saidIn(open.message))?.word === 'stop')
         this.#conversations.get(`${session}\0${user}`)?.stopToo(open.message)
@@ -205,8 +205,8 @@ class Agent {
     }
   }
 
-  /** Hands a message to its conversation, unless it answers a question. */
-  async #give(open: OpenMessage, standing: Standing): Promise<void> {
+  /** Hands a message to its conversation, unless it answers a question. @param about as in `Receiver` */
+  async #give(open: OpenMessage, standing: Standing, about: string | undefined): Promise<void> {
     const { from_user: user, session } = open.message
     const key = { agent: this.#config.name, session, user }
     const isOperator = standing === 'operator'
@@ -215,7 +215,7 @@ class Agent {
     if (taken === 'taken' || isOperator || (standing === 'stranger' && (await this.#hasTurn(key))))
       await open.settle(true)
     else if (standing === 'stranger') this.#conversationOf(key).take(open, 'stranger')
-    else this.#conversationOf(key).take(open, taken === 'later' ? 'answer' : undefined)
+    else this.#conversationOf(key).take(open, taken === 'later' ? 'answer' : undefined, about)
   }
 
   /** Whether a user already has a turn. A stranger gets one: running it tells the owner, and then the turn fails. */

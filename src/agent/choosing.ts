@@ -10,7 +10,7 @@ import { saidIn } from '../model/typed-answer.ts'
 import type { SetAside } from '../platform/apart.ts'
 import type { Clock } from '../platform/clock.ts'
 import { RoomPart } from '../platform/runtime.ts'
-import { findCommand, findName, guessName, readMention } from './commands.ts'
+import { findCommand, findName, guessName, readMention, withoutMention } from './commands.ts'
 import { type AgentConfig, defaultAgent } from './config.ts'
 import type { AnswerDelivery } from './delivery.ts'
 import { findQuoted } from './prompt.ts'
@@ -19,15 +19,10 @@ import type { Texts } from './texts.ts'
 
 /** A shorter absence of an agent, such as a restart, is not told. */
 const awayMs = 15_000
-/** A notice of an absence comes once in this time. */
-const toldEveryMs = 10 * 60_000
 /** Messages before a picture in which the name of an agent is looked for. */
 const lookedAt = 10
 /** Messages for other agents that are kept open. They read further ones without this process. */
 const mostLeft = 500
-
-/** Commands that do the same whichever agent gets them. */
-const commonCommands: ReadonlySet<unknown> = new Set(['help', 'at', 'times', 'cancel'])
 
 /** What decides about a message. Names of agents; absent: none. */
 export interface Facts {
@@ -61,6 +56,12 @@ export interface ChoosingPorts {
   readonly clock: Pick<Clock, 'monotonic'>
 }
 
+/** Who gets a message. about: the agent for which it is a command, if that does not run. Absent: none. */
+export interface Receiver {
+  readonly agent: string | undefined
+  readonly about?: string | undefined
+}
+
 /** A message that another agent gets. */
 interface LeftMessage {
   readonly open: OpenMessage
@@ -70,8 +71,6 @@ interface LeftMessage {
 
 export class Choosing extends RoomPart<ChoosingPorts> {
   readonly #left = new Map<number, LeftMessage>()
-  /** When the last notice of an absence was sent, by chat and agent. */
-  readonly #told = new Map<string, number>()
   /** By message that waited when this agent started: the others that had read it to the end. */
   readonly #readBy = new Map<number, Set<string>>()
 
@@ -87,27 +86,33 @@ export class Choosing extends RoomPart<ChoosingPorts> {
     }
   }
 
-  /** Returns the agent that gets a message. @param agents those that its user may use */
-  async find(message: Message, agents: readonly KnownReader[]): Promise<string | undefined> {
+  /**
+   * Returns the agent that gets a message. A command for one that does not run is answered by one that runs, and by no
+   * other one later.
+   *
+   * @param agents those that its user may use
+   */
+  async find(message: Message, agents: readonly KnownReader[]): Promise<Receiver> {
     const { config, findAsker, people } = this.ports
     const { from_user: user_id, id, session } = message
     const asker = await findAsker(message)
-    if (asker !== undefined) return asker
+    if (asker !== undefined) return { agent: asker }
     const there = agents.filter(({ name, since }) => name === config.name || since < id)
-    if (there.length < 2) return there[0]?.name
+    if (there.length < 2) return { agent: there[0]?.name }
     const names = there.map(({ name }) => name)
     const facts = there.map(one => ({ ...one, hasRead: this.#readBy.get(id)?.has(one.name) }))
-    const chosen = await people.findChosen({ session, user_id }, there, id)
-    // What is of no agent is answered by one that runs, and by no other one later.
-    const isAway = facts.some(one => one.hasRead || (one.name === chosen && !one.isRunning))
-    const isOfAny = isAway && commonCommands.has(findCommand(saidIn(message))?.word)
     const sentBy = message.ref_msg && (await findQuoted(message, this.ports))?.sent_by
-    return chooseAgent({
+    const agent = chooseAgent({
       agents: facts,
       named: await this.#findNamed(message, names),
       quoted: names.find(name => sentBy === formatPrincipal({ kind: 'agent', id: name })),
-      chosen: isOfAny ? undefined : chosen,
+      chosen: await people.findChosen({ session, user_id }, there, id),
     })
+    const meant = facts.find(({ name }) => name === agent)
+    const others = facts.filter(({ commands }) => commands && meant?.commands)
+    const other = others.find(one => one.hasRead) ?? others.find(one => one.isRunning && !meant?.isRunning)
+    const isCommand = other && findCommand(withoutMention(saidIn(message), meant!.name))
+    return isCommand ? { agent: other.name, about: agent } : { agent }
   }
 
   /** Returns the agent that a message names, or the text right before it if it says nothing itself, such as a picture. */
@@ -176,7 +181,7 @@ export class Choosing extends RoomPart<ChoosingPorts> {
     const { clock, config, people, take } = this.ports
     const { at, open } = left
     const { agents } = await people.findAgents(open.message.session, open.message.from_user)
-    const agent = (await this.find(open.message, agents)) ?? left.agent
+    const { agent = left.agent } = await this.find(open.message, agents)
     const isSame = agent === left.agent
     left.agent = agent
     if (agent === config.name) {
@@ -189,19 +194,17 @@ export class Choosing extends RoomPart<ChoosingPorts> {
     }
   }
 
-  /** Tells a person that an agent does not run. */
+  /** Tells a person that an agent does not run: once until it has read what waits. */
   async #tellAway(message: Message, agent: string, agents: readonly KnownReader[]): Promise<void> {
-    const { clock, delivery, work } = this.ports
+    const { delivery, work } = this.ports
     const { from_user: user_id, id, session } = message
-    const key = `${session}\0${user_id}\0${agent}`
-    const now = clock.monotonic()
-    if (now - (this.#told.get(key) ?? Number.NEGATIVE_INFINITY) < toldEveryMs) return
     // The question of another program needs no agent.
     if (['over', 'taken'].includes(await work.takesAsAnswer(message))) return
+    const missed = await work.listMissed(agent, undefined, user_id)
+    const first = missed.find(one => one.session === session)?.id ?? id
     const other = agents.find(({ isRunning }) => isRunning)?.name
     const text = ({ agents: texts }: Texts) => texts.away(agent, other)
-    await delivery.tell({ session, user_id }, text, `agent:${id}:away`, 'common')
-    this.#told.set(key, now)
+    await delivery.tell({ session, user_id }, text, `agent:${first}:away`, 'common')
   }
 
   /** Gives back what is open. */

@@ -18,7 +18,7 @@ import { TurnNotices } from './notices.ts'
 import { beginNew } from './sessions.ts'
 import { Steering } from './steering.ts'
 import type { Texts } from './texts.ts'
-import { type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
+import { type RunnerPorts, type TurnPlace, type TurnPorts, TurnRunner, TurnStopped } from './turn.ts'
 
 /** Wait before a turn or message is tried again after an error, such as a full disk. */
 const retryMs = 5000
@@ -40,8 +40,8 @@ export class UserConversation {
    */
   #steps = { open: 0, last: Promise.resolve(), changed: Promise.resolve() as Promise<unknown> }
   #current: (TurnPlace & { id: number; hasBegun: boolean }) | undefined
-  /** Turns that the user stopped before they began. */
-  readonly #dropped = new Set<number>()
+  /** Turns that the user stopped before they began, with the reason. */
+  readonly #dropped = new Map<number, TurnStopped>()
   /** Turns run one after another: whether to look for more, why the last one was not finished, and what runs. */
   #turns: { isWanted: boolean; error?: unknown; working?: Promise<void> | undefined } = { isWanted: false }
 
@@ -69,9 +69,10 @@ export class UserConversation {
    * Takes a message of the user: as a command, or as a part of a turn. It is settled once that is stored.
    *
    * @param as stranger: it is no command. answer: it is one if nothing else comes within the pause
+   * @param about as in `Receiver`
    */
-  take(open: OpenMessage, as?: 'stranger' | 'answer'): void {
-    this.#do(() => this.#take(open, as))
+  take(open: OpenMessage, as?: 'stranger' | 'answer', about?: string): void {
+    this.#do(() => this.#take(open, as, about))
   }
 
   /** Works on open turns until there are none. */
@@ -93,13 +94,13 @@ export class UserConversation {
     })
   }
 
-  async #take(open: OpenMessage, as: 'stranger' | 'answer' | undefined): Promise<void> {
+  async #take(open: OpenMessage, as: 'stranger' | 'answer' | undefined, about?: string): Promise<void> {
     const { clock, config, over } = this.#ports
     const { message } = open
     if (over.aborted) return open.settle(false)
     const { commands, skipOlderMs = Number.POSITIVE_INFINITY } = config
     const mark = as !== 'stranger' && clock.now() - message.timestamp > skipOlderMs ? 'old' : as
-    const said = withoutMention(saidIn(message), config.name)
+    const said = withoutMention(saidIn(message), about ?? config.name)
     const command = commands && mark === undefined ? findCommand(said) : undefined
     if (command === undefined) {
       this.#burst.add(open)
@@ -109,7 +110,9 @@ export class UserConversation {
       return
     }
     await this.#storeBurst()
-    await this.#settle([open], () => this.#obey(command, message, said === saidIn(message)))
+    await this.#settle([open], () =>
+      this.#obey(command, message, { about, isForAll: said === saidIn(message) }),
+    )
   }
 
   /** Stops what runs, and says so, for a command to stop that another agent got. */
@@ -146,12 +149,13 @@ export class UserConversation {
   /** Leaves out messages that are too old, and says so. */
   async #skip(old: readonly OpenMessage[]): Promise<void> {
     const { config, delivery, log } = this.#ports
-    const { session, user } = this.key
+    const { user: user_id, ...place } = this.key
     const minutes = Math.round((config.skipOlderMs ?? 0) / 60_000)
+    // Another agent may have taken them too.
     const key = `agent:${old[0]?.message.id}:skipped`
     log.info('messages that are too old left out', { ...this.key, messages: old.length })
     await this.#settle(old, () =>
-      delivery.tell({ session, user_id: user }, ({ skipped }) => skipped(minutes), key),
+      delivery.tell({ ...place, user_id }, ({ skipped }) => skipped(minutes), key, 'common'),
     )
   }
 
@@ -194,16 +198,21 @@ export class UserConversation {
    *
    * @param isForAll the command names no agent
    */
-  async #obey(command: AgentCommand, message: Message, isForAll: boolean): Promise<void> {
+  async #obey(
+    command: AgentCommand,
+    message: Message,
+    { about, isForAll }: { about: string | undefined; isForAll: boolean },
+  ): Promise<void> {
     const { clock, config, delivery, log, times, work } = this.#ports
     const { rest, word } = command
     const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
     if (word === 'help') return this.#tellHelp(tell)
+    if (word === 'at' || word === 'times' || word === 'cancel')
+      return times.obey({ ...command, ...(!isForAll && { agent: about ?? config.name }) }, message, tell)
+    if (about !== undefined && !(word === 'stop' && isForAll)) return tell(await this.#answerFor(about, word))
     if (word === 'sessions') return tell(await this.#steering.obey('resume', ''))
     if (word === 'resume' || word === 'model' || word === 'mode' || word === 'cd')
       return tell(await this.#steering.obey(word, rest))
-    if (word === 'at' || word === 'times' || word === 'cancel')
-      return times.obey({ ...command, ...(!isForAll && { agent: config.name }) }, message, tell)
     if (word === 'status') return this.#tellStatus(tell)
     if (word === 'more') {
       const turn = await work.findMore(this.key)
@@ -211,7 +220,9 @@ export class UserConversation {
       await work.claim(this.key)
       return delivery.deliver(turn)
     }
-    const { isRunning, waiting } = await this.#stop()
+    const { isRunning, waiting } = await this.#stop(
+      word === 'new' ? 'the user began a new conversation' : stoppedByUser,
+    )
     if (word === 'new') {
       await this.#change(state => beginNew(state, rest, clock.now()))
       const isStopped = isRunning || waiting > 0
@@ -220,15 +231,34 @@ export class UserConversation {
     log.info('the user stopped the agent', { ...this.key, turns: waiting + Number(isRunning) })
     // Another agent of the person may have stopped something.
     const isStopped = isRunning || waiting > 0 || (isForAll && (await this.#isOneOfMany()))
-    return tell(texts => (isStopped ? texts.stopped(waiting) : texts.nothingToStop))
+    const away = (texts: Texts) => (about === undefined ? '' : ` ${texts.agents.away(about, config.name)}`)
+    return tell(texts => (isStopped ? texts.stopped(waiting) : texts.nothingToStop) + away(texts))
+  }
+
+  /** Answers a command for an agent that does not run, by what is stored. */
+  async #answerFor(agent: string, word: AgentCommand['word']): Promise<(texts: Texts) => string> {
+    const { config, work } = this.#ports
+    if (word === 'status') return ({ agents }) => agents.away(agent, config.name)
+    if (word !== 'sessions') return ({ agents }) => agents.undone(agent, config.name)
+    const key = { ...this.key, agent }
+    try {
+      const change: RunnerPorts['change'] = one => this.#change(one, false, key)
+      return await new Steering({ ...this.#ports, key, change }).listStored()
+    } finally {
+      await work.release(key)
+    }
   }
 
   /** @param isChoice a person chose something: the change has a line in the audit log */
-  #change(change: (state: ConversationState) => ConversationState, isChoice = false): Promise<void> {
+  #change(
+    change: (state: ConversationState) => ConversationState,
+    isChoice = false,
+    key = this.key,
+  ): Promise<void> {
     const { work } = this.#ports
     const next = this.#steps.changed.then(async () => {
-      const claimed = await work.claim(this.key)
-      if (claimed) await work[isChoice ? 'steer' : 'saveState'](this.key, change(claimed.state))
+      const claimed = await work.claim(key)
+      if (claimed) await work[isChoice ? 'steer' : 'saveState'](key, change(claimed.state))
     })
     this.#steps.changed = next.catch(() => {})
     return next
@@ -261,14 +291,15 @@ export class UserConversation {
     )
   }
 
-  /** Stops the running turn and those that wait. */
-  async #stop(): Promise<{ isRunning: boolean; waiting: number }> {
+  /** Stops the running turn and those that wait. The user is notified by the answer to the command. */
+  async #stop(why = stoppedByUser): Promise<{ isRunning: boolean; waiting: number }> {
     const { work } = this.#ports
     const { turns } = (await work.claim(this.key)) ?? { turns: [] }
     const current = this.#current
-    current?.stop.abort(stoppedByUser())
+    const reason = new TurnStopped('user', why)
+    current?.stop.abort(reason)
     const waiting = turns.map(({ id }) => id).filter(id => id !== current?.id)
-    for (const id of waiting) this.#dropped.add(id)
+    for (const id of waiting) this.#dropped.set(id, reason)
     for (const id of waiting) await work.stopTurn(id)
     this.run()
     return { isRunning: current !== undefined, waiting: waiting.length }
@@ -310,7 +341,9 @@ export class UserConversation {
     const [turn] = turns
     if (!turn) return false
     const stop = new AbortController()
-    if (this.#dropped.delete(turn.id)) stop.abort(stoppedByUser())
+    const dropped = this.#dropped.get(turn.id)
+    if (dropped) stop.abort(dropped)
+    this.#dropped.delete(turn.id)
     const createPlace = () => ({ stop, notices: new TurnNotices(clock), isLast: turns.length === 1 })
     try {
       this.#current = { id: turn.id, ...createPlace(), hasBegun: false }
@@ -325,8 +358,7 @@ export class UserConversation {
   }
 }
 
-/** The user is notified by the answer to the command. */
-const stoppedByUser = () => new TurnStopped('user', 'the user stopped it')
+const stoppedByUser = 'the user stopped it'
 
 /**
  * Splits messages, oldest first, where more time than the pause lies between them: after downtime they all come at

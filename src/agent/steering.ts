@@ -50,6 +50,11 @@ export class Steering extends RoomPart<RunnerPorts> {
     }
   }
 
+  /** Lists the sessions that svc has stored. */
+  async listStored(): Promise<Text> {
+    return this.#choose('resume', '', await this.#sessions('', false))
+  }
+
   /** Returns the first commands of the agent itself; none if it does not tell them. */
   async listCommands(): Promise<string[]> {
     const looked = this.#ask((backend, context) => backend.look?.(context))

@@ -82,6 +82,8 @@ const english = {
     unknown: (word: string) => `No agent is called ${word}.`,
     away: (name: string, other: string | undefined) =>
       `${name} does not run. It answers when it runs again${other === undefined ? '.' : `; /use ${other} takes another one.`}`,
+    undone: (name: string, other: string) =>
+      `Not done: ${name} does not run. Send this again when it runs; /use ${other} takes another one.`,
   },
   left: (count: number) =>
     `(${count > 0 ? '1 more answer is' : 'No more answers are'} possible; write anything for more.)`,
@@ -158,6 +160,8 @@ const chinese: typeof english = {
     unknown: word => `没有叫 ${word} 的智能体。`,
     away: (name, other) =>
       `${name} 未运行，运行后会回答。${other === undefined ? '' : `要换一个，请发送：/use ${other}`}`,
+    undone: (name, other) =>
+      `没有执行：${name} 未运行。等它运行后请再发一次。要换一个，请发送：/use ${other}`,
   },
   left: count => `（${count > 0 ? '还可以再回答 1 条' : '不能再回答了'}，随便发一条消息就能继续。）`,
   noFile: name => `文件 ${name} 没能发送。`,

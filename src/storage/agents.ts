@@ -245,8 +245,9 @@ export interface AgentStore {
    * Returns the received messages that the consumer of an agent has not read to the end, oldest first.
    *
    * @param among only these, by their row ids
+   * @param user only those of this user
    */
-  listMissed(agent: string, among?: readonly number[]): Promise<MissedMessage[]>
+  listMissed(agent: string, among?: readonly number[], user?: string): Promise<MissedMessage[]>
 
   /** Gives up the claim on an agent, and those on its conversations. Not durable. */
   releaseAgent(agent: string): Promise<void>

@@ -5,6 +5,7 @@ import { findCommand, findName, guessName, readMention, withoutMention } from '.
 import type { AgentConfig, BackendConfig } from '../../src/agent/config.ts'
 import { describeBackend } from '../../src/agent/config.ts'
 import { startAgent } from '../../src/agent/start.ts'
+import { textsFor } from '../../src/agent/texts.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Tasks } from '../../src/platform/tasks.ts'
 import { PlayedBackend, playedAgent, type TestAgents, textOf, withAgents } from './support.ts'
@@ -136,6 +137,13 @@ const settled = (agents: TestAgents, messages: number) =>
     'all is settled',
     () => agents.count('message WHERE sent = 0') === messages && agents.count('lease') === 0,
   )
+
+/** Waits until an agent has read so many messages to the end. */
+const settledBy = ({ count, library, until }: TestAgents, name: string, messages: number) =>
+  until('it has read all', async () => {
+    const work = await (await library.open({ store: true })).workAsAgent()
+    return count('message WHERE sent = 0') === messages && (await work.listMissed(name)).length === 0
+  })
 
 /** Time passes. Agents know each other after five seconds, and are away after a minute in which they do nothing. */
 async function passed({ library: { clock, sandbox } }: TestAgents, ms: number) {
@@ -406,6 +414,118 @@ test('an agent that is chosen and away is said to be, once, and answers what it 
   await agents.become(...(await agents.turns()).map(() => 'answered' as const))
   expect(await agents.got()).toHaveLength(before + (await agents.turns()).length - 1)
   expect(backends[0].prompts).toEqual(['four'])
+})
+
+test('each absence of a chosen agent is told, once', async () => {
+  const { agents, backends, running, say } = await withTwo('two processes')
+  await using _ = agents
+  const notices = async () => (await agents.got()).filter(text => text.includes('/use home')).length
+  await say('/use code')
+  let code = running[1]!
+  for (const nth of [1, 2, 3]) {
+    await code.stop()
+    for (const text of ['one', 'two']) {
+      await agents.say(`${text} ${nth}`)
+      await agents.until('it was left', () => agents.count('lease') === 1)
+      agents.library.clock.advance(16_000)
+      await agents.until('it was read', () => agents.count('lease') === 0)
+    }
+    expect(await notices()).toBe(nth)
+    code = await agents.start(backends[1], named('code'))
+    await agents.until('it has answered', () => backends[1].prompts.join().includes(`two ${nth}`))
+    await settled(agents, 1 + 2 * nth)
+  }
+})
+
+test('a command for an agent that is away is answered at once by one that runs, and not again', async () => {
+  const agents = await withAgents()
+  await using _ = agents
+  const session = (name: string) =>
+    new PlayedBackend(({ text }, { agentSession = text }) => ({
+      text: `${name} got ${text} in ${agentSession}`,
+      agentSession,
+    }))
+  const [home, code] = [session('home'), session('code')]
+  await agents.start(home, named('home'))
+  const running = await agents.start(code, named('code'))
+  await passed(agents, 6000)
+  let count = 0
+  const say = async (text: string) => {
+    await agents.say(text)
+    count += 1
+    const got = await agents.gets(count)
+    agents.library.clock.advance(60_000)
+    return got[count - 1]!
+  }
+  const texts = textsFor('')
+  const isAway = texts.agents.away('code', 'home')
+  const isUndone = texts.agents.undone('code', 'home')
+  await say('/use code')
+  await say('one')
+  await say('/new')
+  await say('two')
+  await running.stop()
+  expect(await say('/status')).toBe(isAway)
+  for (const text of ['/new', '/model', '/resume 1', '/more', '@code /new', '@code /stop'])
+    expect(await say(text)).toBe(isUndone)
+  expect(await say('@code /status')).toBe(isAway)
+  expect(await say('/stop')).toContain(isAway)
+  const listed = (await say('/sessions')).split('\n')
+  expect(listed.map(line => line.slice(0, 6))).toEqual(['1. two', '2. one', expect.any(String)])
+  expect(await say('@home hi')).toContain('home got hi')
+  await say('@code /in 3h do it')
+  expect(agents.rows<{ agent: string }>('agent FROM agent_time')).toEqual([{ agent: 'code' }])
+  expect(await say('/help')).toContain('/stop')
+  await agents.start(code, named('code'))
+  await agents.until('all is read', () => agents.count('lease') === 0)
+  expect(await say('/resume 2')).toContain('one')
+  expect(await say('three')).toBe('code got three in one')
+  expect(await agents.got()).toHaveLength(count)
+  expect(home.prompts).toEqual(['hi'])
+})
+
+test('what another agent took is not told by one that missed it', async () => {
+  const { agents, running, say } = await withTwo('two processes')
+  await using _ = agents
+  await running[0]!.stop()
+  expect(await say('one')).toBe('code got one')
+  await say('@code two')
+  await running[1]!.stop()
+  await passed(agents, 20 * 60_000)
+  const back = await agents.start(answer('home'), named('home', { skipOlderMs: 60_000 }))
+  await settledBy(agents, 'home', 2)
+  expect(back.backend.prompts).toEqual([])
+  expect(await agents.got()).toHaveLength(2)
+})
+
+test('what two agents find too old is told once', async () => {
+  const { agents, running } = await withTwo('two processes')
+  await using _ = agents
+  for (const one of running) await one.stop()
+  await agents.say('one')
+  await passed(agents, 20 * 60_000)
+  // Each begins before the other one has ended its pause.
+  const old = { skipOlderMs: 60_000, gatherMs: 1000 }
+  await agents.start(answer('code'), named('code', old))
+  await agents.start(answer('home'), named('home', old))
+  await agents.until('both have it', () => agents.count('lease') === 2)
+  await passed(agents, 2000)
+  await settled(agents, 1)
+  expect(await agents.got()).toHaveLength(1)
+})
+
+test('an agent that is not chosen any more says by its name that messages are too old', async () => {
+  const { agents, running, say } = await withTwo('two processes')
+  await using _ = agents
+  await say('/use code')
+  await running[1]!.stop()
+  await agents.say('one')
+  await agents.until('it was left', () => agents.count('lease') === 1)
+  await passed(agents, 20 * 60_000)
+  await agents.gets(2)
+  await say('/use home', undefined, 2)
+  await agents.start(answer('code'), named('code', { skipOlderMs: 60_000 }))
+  expect((await agents.gets(4))[3]).toStartWith('[code] ')
 })
 
 test('a short absence is not told', async () => {

@@ -115,6 +115,23 @@ test('/stop right behind a message stops that message', async () => {
   expect(backend.runs).toEqual([])
 })
 
+test('a turn says by which command it was ended, also one that waited', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start()
+  for (const [nth, command] of ['/stop', '/new'].entries()) {
+    await agents.say('one')
+    await agents.until('a turn runs', () => backend.runs.length === nth + 1)
+    await agents.say('two')
+    await agents.until('one waits', async () => (await agents.turns()).length === 2 * nth + 2)
+    await agents.say(command)
+    await agents.become(...Array(2 * nth + 2).fill('stopped'))
+  }
+  const [stopped, waited, ...ended] = (await agents.turns()).map(({ error }) => error)
+  expect(waited).toBe(stopped)
+  expect(ended[0]).not.toBe(stopped)
+  expect(ended[1]).toBe(ended[0])
+})
+
 test('/new begins a new agent session, also while a turn runs; /status and /help answer', async () => {
   await using agents = await withAgents()
   const { backend } = await agents.start()

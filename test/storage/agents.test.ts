@@ -320,6 +320,7 @@ onEach((it, open) => {
       expect(await agents.listMissed('home')).toEqual(missed as never)
       expect(await agents.listMissed('home', [first!, third!, 99])).toEqual([missed[0], missed[2]] as never)
       expect(await agents.listMissed('home', [])).toEqual([])
+      expect(await agents.listMissed('home', undefined, 'o')).toEqual([missed[2]] as never)
       const claim = await consumers.claim('agent-home', { limit: 2 })
       expect(await agents.listMissed('home')).toEqual(missed as never)
       await consumers.ack(claim!.lease)

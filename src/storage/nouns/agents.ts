@@ -299,14 +299,15 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, OtherVerb>>
     return rows.filter(row => row.owner === this.#owner || !this.#isFree(row)).map(({ agent }) => agent)
   }
 
-  *listMissed(agent: string, among?: readonly number[]): Routine<MissedMessage[]> {
+  *listMissed(agent: string, among?: readonly number[], user?: string): Routine<MissedMessage[]> {
     const open = yield* readAll<{ ids: string }>(
       sql`SELECT CAST(ids AS text) AS ids FROM lease WHERE consumer = ${consumerOf(agent)}`,
     )
     // A list of ids is JSON in one engine, and an array in the other.
     const own = open.flatMap(({ ids }) => ids.match(/\d+/g) ?? []).map(Number)
     const first = Math.min(Number.MAX_SAFE_INTEGER, ...own) - 1
-    const isAmong = among === undefined ? noSql : sql` AND ${this.dialect.isOneOf(sql`m.id`, [0, ...among])}`
+    const isAmong = sql`${among === undefined ? noSql : sql` AND ${this.dialect.isOneOf(sql`m.id`, [0, ...among])}`}
+      ${user === undefined ? noSql : sql` AND m.peer = ${user}`}`
     return yield* readAll<MissedMessage>(
       sql`SELECT m.id, s.name AS session, m.peer AS user
         FROM consumer r ${this.dialect.inOrderJoin} message m ON m.id > ${this.dialect.least}(r.position, ${first})

@@ -115,9 +115,10 @@ const agents = {
   listRunning: verb({ isOther, only: maybe(session) }, async (side, { isOther, only }) =>
     sorted(await storeOf(side, isOther).agents.listRunning(only)),
   ),
-  listMissed: verb({ agent, isOther, nth: maybe(nth) }, async (side, { agent, isOther, nth }) => {
+  listMissed: verb({ agent, isOther, nth: maybe(nth), of: maybe(user) }, async (side, input) => {
+    const { agent, isOther, nth, of } = input
     const among = nth === undefined ? undefined : side.notes.rows.slice(-1 - nth)
-    return (await storeOf(side, isOther).agents.listMissed(agent, among)).map(
+    return (await storeOf(side, isOther).agents.listMissed(agent, among, of)).map(
       ({ id: _, ...missed }) => missed,
     )
   }),
