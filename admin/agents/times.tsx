@@ -60,7 +60,7 @@ const List = ({ isOfOne = false, ...props }: TimesProps & { isOfOne?: boolean })
 )
 
 function One({ time, talks, isOfOne, onAct, onAsk }: TimesProps & { time: AgentTime; isOfOne: boolean }) {
-  const { agent, made_by, next_at, paused, prompt, session, user_id: userId, when, zone } = time
+  const { agent, id, made_by, next_at, paused, prompt, session, user_id: userId, when, zone } = time
   const { work } = useWork()
   const talk = talks.find(one => personOf(one) === personOf(time))
   const who = isolated(nameOfTalk(talk ?? time))
@@ -71,6 +71,8 @@ function One({ time, talks, isOfOne, onAct, onAsk }: TimesProps & { time: AgentT
       addTime({ session, user: userId, when, zone, prompt: prompt!, ...(agent && { agent }) }, onAct),
     )
   const about = [
+    // As people write it in the chat.
+    `/cancel ${id}`,
     agent ?? t('agents.chosen'),
     !isOfOne && who,
     t('agents.set_by', { who: callerName(made_by) }),

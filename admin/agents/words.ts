@@ -89,7 +89,6 @@ export function rejectsFirst(options: Question['options']): Question['options'] 
 }
 
 const days = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
-const workdays = 'mon,tue,wed,thu,fri'
 /** A Sunday in 2026, by the clock of the browser. */
 const shownAt = (day: number, time = '12:00'): number => {
   const [hour = 0, minute = 0] = time.split(':').map(Number)
@@ -103,15 +102,18 @@ export function ruleOf({ when }: AgentTime): string {
   if (count !== undefined) return every(Number(count) * (unit === 'h' ? 3_600_000 : 60_000))
   const [, on = '', at] = /^every (.+) (\d\d:\d\d)$/.exec(when) ?? []
   const [, day] = /^month on day (\d+)$/.exec(on) ?? []
-  const inWeek = on.split(',').map(one => days.indexOf(one))
-  if (on !== 'day' && day === undefined && inWeek.includes(-1)) return when
+  const inWeek = on
+    .replace('weekend', 'sat,sun')
+    .split(',')
+    .map(one => days.indexOf(one))
+  if (on !== 'day' && on !== 'weekday' && day === undefined && inWeek.includes(-1)) return when
   const names = timeFormat({ weekday: 'short' })
   const series =
     on === 'day'
       ? t('time.every_day', { count: 1 })
       : day !== undefined
         ? t('agents.monthly', { day })
-        : on === workdays
+        : on === 'weekday'
           ? names.formatRange(shownAt(1), shownAt(5))
           : listed(inWeek.map(one => names.format(shownAt(one))))
   return `${series} ${clock(shownAt(0, at))}`

@@ -23,7 +23,7 @@ import type { AgentConfig } from './config.ts'
 import { UserConversation } from './conversation.ts'
 import { type AgentBase, createDelivery } from './delivery.ts'
 import type { Taken } from './questions.ts'
-import type { Standing, Talkers } from './talkers.ts'
+import type { Standing } from './talkers.ts'
 import { Times } from './times.ts'
 import type { TurnPorts } from './turn.ts'
 
@@ -88,19 +88,15 @@ const sessionOf = async ({ name, session }: AgentConfig, { names }: Pick<AgentPo
 /** The agent, while this process has the claim on it. */
 class Agent {
   readonly #svc: Svc
-  readonly #work: AgentWork
-  readonly #config: AgentConfig
-  readonly #ports: AgentPorts
-  readonly #people: Talkers
+  readonly #ports: AgentPorts & TurnPorts
   readonly #approvals: Approvals
   readonly #choosing: Choosing
   readonly #conversations = new Map<string, UserConversation>()
-  readonly #conversationPorts: TurnPorts & { readonly people: Talkers }
   /** Aborts when the claim is lost or given up. */
   readonly #over = new AbortController()
 
   constructor(svc: Svc, work: AgentWork, backend: Backend, config: AgentConfig, ports: AgentPorts) {
-    const { ask, clock, dataFolder, findAsker, folders, log, takeAnswer } = ports
+    const { clock, findAsker } = ports
     const over = this.#over.signal
     const { delivery, people } = createDelivery(svc, work, config, ports, {
       over,
@@ -114,53 +110,35 @@ class Agent {
     const take = (open: OpenMessage) => this.#take(open)
     this.#choosing = new Choosing({ svc, work, people, delivery, config, findAsker, take, clock })
     this.#svc = svc
-    this.#work = work
-    this.#config = config
-    this.#ports = ports
-    this.#people = people
-    this.#conversationPorts = {
-      svc,
-      work,
-      backend,
-      config,
-      people,
-      delivery,
-      ask,
-      takeAnswer,
-      times: new Times({ work, people, delivery, config, clock }),
-      folders,
-      dataFolder,
-      permits: new Permits(maxTurns),
-      guestPermits: new Permits(maxTurns / 2),
-      clock,
-      log,
-      over,
-    }
+    const times = new Times({ work, people, delivery, config, clock })
+    const [permits, guestPermits] = [new Permits(maxTurns), new Permits(maxTurns / 2)]
+    const parts = { svc, work, backend, config, people, delivery, times, permits, guestPermits, over }
+    this.#ports = { ...ports, ...parts }
   }
 
   /** Works until the process closes, or another one has the claim. */
   async run(closing: AbortSignal): Promise<void> {
     const { log } = this.#ports
-    const { name, operator } = this.#config
+    const { name, operator } = this.#ports.config
     const { signal } = this.#over
     const unlink = followSignal(closing, this.#over)
     await this.#ports.closeLost(name)
     // Others know of it before it decides about the first message.
-    await this.#work.begin(name)
+    await this.#ports.work.begin(name)
     if (!(await this.#claim())) return unlink()
     const looking = this.#lookForWork(signal)
     try {
-      for (const unowned of await this.#people.listUnowned())
+      for (const unowned of await this.#ports.people.listUnowned())
         log.warn('the owner of a session is not known; its users get no answer unless they are allowed', {
           session: unowned,
         })
-      const session = await sessionOf(this.#config, this.#ports)
-      for (const unknown of await this.#people.listUnknown())
+      const session = await sessionOf(this.#ports.config, this.#ports)
+      for (const unknown of await this.#ports.people.listUnknown())
         log.warn('nobody has this name; svc users name ID NAME gives it to a person', { name: unknown })
       // The operator may answer in another session.
       const only = session !== undefined && operator === undefined && { session }
       const reading = { consumer: consumerOf(name), signal, ...only }
-      const missed = await this.#work.listMissed(name)
+      const missed = await this.#ports.work.listMissed(name)
       if (missed.length > 0)
         log.info('messages came while the agent did not run', { messages: missed.length })
       await this.#choosing.lookBack(missed)
@@ -170,31 +148,31 @@ class Agent {
       this.#over.abort()
       await Promise.all([looking.done, ...[...this.#conversations.values()].map(one => one.close())])
       await this.#choosing.close()
-      await this.#work
+      await this.#ports.work
         .releaseAgent(name)
         .catch(error => log.warn('agent not given up; its claim ends by itself', { error }))
     }
   }
 
   async #claim(): Promise<boolean> {
-    const session = await sessionOf(this.#config, this.#ports)
-    return this.#work.claimAgent(this.#config.name, session, await this.#people.describe())
+    const session = await sessionOf(this.#ports.config, this.#ports)
+    return this.#ports.work.claimAgent(this.#ports.config.name, session, await this.#ports.people.describe())
   }
 
   /** Takes a message, or leaves it to another agent. */
   async #take(open: OpenMessage): Promise<void> {
     const { clock, log } = this.#ports
-    const { name } = this.#config
+    const { name } = this.#ports.config
     const { from_user: user, session } = open.message
     try {
-      const { agents, standing } = await this.#people.findAgents(session, user)
+      const { agents, standing } = await this.#ports.people.findAgents(session, user)
       const isOwn = agents.some(one => one.name === name)
       const mayCommand = isOwn && standing === 'allowed'
       if (mayCommand && (await this.#choosing.obey(open.message, agents))) return await open.settle(true)
       const { about, agent } = await this.#choosing.find(open.message, agents)
       if (agent === name) return await this.#give(open, isOwn ? standing : 'operator', about)
       if (!mayCommand || agent === undefined) return await open.settle(true)
-      if (this.#config.commands && findCommand(saidIn(open.message))?.word === 'stop')
+      if (this.#ports.config.commands && findCommand(saidIn(open.message))?.word === 'stop')
         this.#conversations.get(`${session}\0${user}`)?.stopToo(open.message)
       await this.#choosing.leave(open, agent)
     } catch (error) {
@@ -208,7 +186,7 @@ class Agent {
   /** Hands a message to its conversation, unless it answers a question. @param about as in `Receiver` */
   async #give(open: OpenMessage, standing: Standing, about: string | undefined): Promise<void> {
     const { from_user: user, session } = open.message
-    const key = { agent: this.#config.name, session, user }
+    const key = { agent: this.#ports.config.name, session, user }
     const isOperator = standing === 'operator'
     const taken =
       standing === 'stranger' ? 'no' : await this.#ports.takeAnswer(open.message, isOperator || undefined)
@@ -226,7 +204,7 @@ class Agent {
   /** Keeps the claim, and looks for turns that nobody works on, and for those that cannot be finished. */
   #lookForWork(signal: AbortSignal): Repetition {
     const { clock, log, tasks } = this.#ports
-    const { name } = this.#config
+    const { name } = this.#ports.config
     const failure = 'turns of an agent cannot be worked on'
     let renewAt = 0
     return tasks.repeat(
@@ -237,16 +215,14 @@ class Agent {
           if (error !== undefined) setAside({ row: key.session, error })
         if (clock.monotonic() >= renewAt) {
           if (!(await this.#claim())) return this.#over.abort()
-          await this.#work.renew()
+          await this.#ports.work.renew()
           await this.#approvals.tidy()
           renewAt = clock.monotonic() + renewEveryMs
         }
         await this.#choosing.look(setAside)
         // A time that cannot be read holds up no turn.
-        await this.#conversationPorts.times
-          .run(setAside)
-          .catch(error => setAside({ row: 'times of agents', error }))
-        for (const key of await this.#work.listWork(name)) this.#conversationOf(key).run()
+        await this.#ports.times.run(setAside).catch(error => setAside({ row: 'times of agents', error }))
+        for (const key of await this.#ports.work.listWork(name)) this.#conversationOf(key).run()
       },
     )
   }
@@ -257,7 +233,7 @@ class Agent {
     for (const [name, conversation] of this.#conversations) {
       if (!conversation.isIdle) continue
       this.#conversations.delete(name)
-      this.#work
+      this.#ports.work
         .release(conversation.key)
         .catch(error => log.warn('conversation not given up; its claim ends with the process', { error }))
     }
@@ -267,7 +243,7 @@ class Agent {
     const name = `${key.session}\0${key.user}`
     const known = this.#conversations.get(name)
     if (known) return known
-    const conversation = new UserConversation(key, this.#conversationPorts)
+    const conversation = new UserConversation(key, this.#ports)
     this.#conversations.set(name, conversation)
     return conversation
   }

@@ -38,10 +38,7 @@ const draftOptions: readonly QuestionOption[] = [
 
 export interface ApprovalPorts {
   readonly svc: Pick<Svc, 'history' | 'outbox'>
-  readonly work: Pick<
-    AgentWork,
-    'ask' | 'changeQuestion' | 'closeQuestion' | 'getQuestion' | 'getTurn' | 'listDrafts' | 'listQuestions'
-  >
+  readonly work: AgentWork
   readonly people: Pick<Talkers, 'findApprover' | 'nameOf'>
   readonly config: Pick<AgentConfig, 'approve' | 'name'>
   show(to: Chat, text: (texts: Texts) => string, key: string): Promise<SendResult | undefined>

@@ -40,17 +40,7 @@ const optionLength = 100
 const optionIdLength = 200
 export interface AskingPorts {
   readonly svc: Pick<Svc, 'outbox'>
-  readonly work: Pick<
-    AgentWork,
-    | 'ask'
-    | 'changeQuestion'
-    | 'closeQuestion'
-    | 'getQuestion'
-    | 'getTurn'
-    | 'listDrafts'
-    | 'listQuestions'
-    | 'takesAsAnswer'
-  >
+  readonly work: AgentWork
   readonly people: Pick<Talkers, 'findOperator' | 'nameOf'>
   readonly delivery: Pick<AnswerDelivery, 'countLeft' | 'show' | 'tell'>
   readonly clock: Clock

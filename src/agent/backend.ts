@@ -108,6 +108,8 @@ export interface AgentOffers {
   readonly model?: Offer
   readonly mode?: Offer
   readonly commands?: readonly Choice[]
+  /** Why it did not tell its models. */
+  readonly untold?: unknown
 }
 
 /** Runs turns. Those of one conversation run one after another, those of different conversations at the same time. */

@@ -224,7 +224,7 @@ function describeChoice(
   const found = agents.find(({ name }) => name === chosen)
   if (found) return texts.chosen(found.name, !found.isRunning)
   const guess = guessName(rest, names)
-  if (guess !== undefined) return texts.unsure(guess)
+  if (guess !== undefined) return texts.unsure(guess, 'use')
   const lines = agents.map(one => texts.line(one.name, one.about, one.name === listens, !one.isRunning))
   return [rest && texts.unknown(rest.slice(0, 50)), ...lines, agents.length > 1 && texts.howTo]
     .filter(Boolean)

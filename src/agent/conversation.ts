@@ -272,9 +272,10 @@ export class UserConversation {
   async #tellHelp(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
     const isOneOfMany = await this.#isOneOfMany()
     const commands = await this.#steering.listCommands()
-    return tell(texts => {
-      const help = isOneOfMany ? `${texts.help} ${texts.agents.help}` : texts.help
-      return commands.length > 0 ? [help, texts.steer.commands, ...commands].join('\n') : help
+    return tell(({ help, steer }) => {
+      const agent = isOneOfMany ? `${help.agent}\n${help.agents}` : help.agent
+      const own = commands ? [steer.commands, ...commands].join('\n') : steer.untold
+      return [help.conversation, agent, help.times, ...(commands?.length === 0 ? [] : [own])].join('\n\n')
     })
   }
 

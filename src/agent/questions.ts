@@ -3,7 +3,7 @@
  * who decides count. In a chat a refusal needs no code. Permission needs the code, unless the question cannot be
  * mistaken (`#isPlainYes`).
  */
-import type { AgentWork, Message, QuestionOption, StoredQuestion, Svc } from '../index.ts'
+import type { Message, QuestionOption, StoredQuestion, Svc } from '../index.ts'
 import { chooseOption, isCode, isRejection, readAnswer, type Said, saidIn } from '../model/typed-answer.ts'
 import { Asking, type AskingPorts, isLate } from './asking.ts'
 import { findShown } from './question-text.ts'
@@ -15,7 +15,6 @@ const lastMessages = 10
 
 export interface QuestionPorts extends AskingPorts {
   readonly svc: Pick<Svc, 'agents' | 'history' | 'outbox'>
-  readonly work: AskingPorts['work'] & Pick<AgentWork, 'findAsker' | 'noteAnswer'>
   readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'listAgents' | 'nameOf'>
   /** Sends or discards drafts as a person answered. @returns whether the answer was clear */
   decide(question: StoredQuestion, said: Said, message: Message): Promise<boolean>

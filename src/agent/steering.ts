@@ -4,7 +4,8 @@ import { type ConversationState, isSvcError, type KeptSession } from '../index.t
 import { plainOf } from '../model/typed-answer.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
-import type { Backend, Choice, SessionContext } from './backend.ts'
+import type { AgentOffers, Backend, Choice, SessionContext } from './backend.ts'
+import { guessName } from './commands.ts'
 import { formatFailure } from './failure-text.ts'
 import { goTo, toTitle } from './sessions.ts'
 import type { Place } from './talkers.ts'
@@ -55,20 +56,27 @@ export class Steering extends RoomPart<RunnerPorts> {
     return this.#choose('resume', '', await this.#sessions('', false))
   }
 
-  /** Returns the first commands of the agent itself; none if it does not tell them. */
-  async listCommands(): Promise<string[]> {
-    const looked = this.#ask((backend, context) => backend.look?.(context))
-    const { commands = [] } = (await looked.catch(() => undefined)) ?? {}
-    return commands.slice(0, mostSessions).map(({ description, name }) => {
-      const more = toTitle(description, shownLength)
-      return `/${toTitle(name)}${more && ` – ${more}`}`
+  /** Returns the first commands of the agent itself; undefined if it fails to tell them. */
+  async listCommands(): Promise<string[] | undefined> {
+    const { key, log } = this.ports
+    const looked = await this.#look().catch(error => {
+      log.warn('an agent does not tell its commands', { ...key, error })
+      return null
     })
+    return looked === null
+      ? undefined
+      : (looked?.commands ?? []).slice(0, mostSessions).map(({ description, name }) => {
+          const more = toTitle(description, shownLength)
+          return `/${toTitle(name)}${more && ` – ${more}`}`
+        })
   }
 
   /** Takes the choice that a text means. If it may mean several, or is empty, lists those. */
   async #choose(word: string, said: string, { choices, current, take }: Menu): Promise<Text> {
     // The id of a session or a folder is not what a person writes.
     const [found, ...others] = findChoices(choices, said, word === 'mode' || word === 'model')
+    const near = found ? undefined : guessName(said, [...new Set(choices.map(({ name }) => name))])
+    if (near !== undefined) return ({ agents }) => agents.unsure(toTitle(near, shownLength), word)
     if (!found && (choices.length > 0 || (word === 'resume' && said !== '')))
       return ({ steer }) => steer.noSuch(word)
     if (!found) return ({ steer }) => (word === 'resume' ? steer.noSessions : steer.none)
@@ -157,7 +165,8 @@ export class Steering extends RoomPart<RunnerPorts> {
   /** The modes or models that the agent offers. */
   async #offered(kind: 'mode' | 'model'): Promise<Menu> {
     const { [kind]: chosen } = await this.#state()
-    const looked = await this.#ask((backend, context) => backend.look?.(context))
+    const looked = await this.#look()
+    if (kind === 'model' && looked?.untold) throw looked.untold
     const { choices = [], current } = looked?.[kind] ?? {}
     const take = async ({ asks, id, name }: MenuChoice) => {
       await this.ports.change(now => ({ ...now, [kind]: id }), true)
@@ -165,6 +174,10 @@ export class Steering extends RoomPart<RunnerPorts> {
         steer.chosen(toTitle(name, shownLength)) + (asks === false ? `\n${steer.asksNot}` : '')
     }
     return { choices, current: choices.some(({ id }) => id === chosen) ? chosen : current, take }
+  }
+
+  #look(): Promise<AgentOffers | undefined> {
+    return this.#ask((backend, context) => backend.look?.(context))
   }
 
   async #state(): Promise<ConversationState> {

@@ -256,6 +256,11 @@ export class Talkers extends RoomPart<TalkersPorts> {
     return (await this.findOperator(session))?.user_id === user
   }
 
+  /** Whether a user may set times in a session: its owner, and the person who decides. */
+  async maySetTimes(session: string, user: string): Promise<boolean> {
+    return (await this.decides(session, user)) || this.#owners.get(session) === user
+  }
+
   /** Returns the name of a user, or else the id. Also the id while the store fails. */
   async nameOf(session: string, user: string): Promise<string> {
     const [known] = await this.ports.svc.users({ session, user_id: user }).catch(() => [])

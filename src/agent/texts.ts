@@ -38,12 +38,20 @@ const english = {
     asksNot: 'Careful: as far as the agent tells, it does not ask in this mode before it acts.',
     lost: 'The agent cannot go on with that conversation here.',
     commands: 'Commands of the agent:',
+    untold: 'The agent did not tell its own commands.',
   },
   noMore: 'Nothing more is waiting.',
   idle: 'Waiting for your message.',
   working: (minutes: number, waiting: number) =>
     `Working for ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
-  help: 'Commands: /stop ends the current answer, /new begins a new conversation, /more sends the rest of a long answer, /status tells what runs. /sessions lists earlier conversations, /resume goes on with one. /model, /mode and /cd show and change model, mode and folder. The owner has something done later by /at tomorrow 7:30 and words; /times lists that.',
+  help: {
+    conversation:
+      'Conversation:\n/stop ends the current answer\n/new begins a new conversation\n/sessions lists earlier ones\n/resume 3 goes on with one\n/more sends the rest of a long answer\n/status tells what runs',
+    agent: 'Agent:\n/model shows and changes its model\n/mode its mode\n/cd its folder',
+    agents: '/agents lists your agents\n/use NAME chooses one\n@NAME before a message asks one once',
+    times:
+      'Times, for the owner:\n/at tomorrow 7:30 Water the plants\n/every weekday 8:00 News\n/in 2h Look at the oven\n/times lists them\n/cancel 2 ends one',
+  },
   ready: (minutes: number) =>
     `The answer comes in about ${minutes} min: only so many messages may be sent at a time.`,
   waitsFor: (minutes: number, waiting: number) =>
@@ -72,13 +80,12 @@ const english = {
   more: (count: number, agent?: string) =>
     `(${count} more, reply ${agent === undefined ? '' : `@${agent} `}/more)`,
   agents: {
-    help: 'You have several agents: /agents lists them, /use NAME chooses one, @NAME in front of a message asks one once.',
     line: (name: string, about: string, isChosen: boolean, isAway: boolean) =>
       `${isChosen ? '→ ' : ''}${name}: ${about}${isAway ? ' (does not run)' : ''}`,
     howTo: '/use NAME chooses who gets your messages; @NAME in front of one asks once.',
     chosen: (name: string, isAway: boolean) =>
       `${name} gets your messages now.${isAway ? ' It does not run, and answers when it does.' : ''}`,
-    unsure: (name: string) => `Did you mean ${name}? Then send: /use ${name}`,
+    unsure: (name: string, word: string) => `Did you mean ${name}? Then send: /${word} ${name}`,
     unknown: (word: string) => `No agent is called ${word}.`,
     away: (name: string, other: string | undefined) =>
       `${name} does not run. It answers when it runs again${other === undefined ? '.' : `; /use ${other} takes another one.`}`,
@@ -123,11 +130,20 @@ const chinese: typeof english = {
     asksNot: '注意：据智能体说明，在此模式下它执行前不会询问。',
     lost: '智能体在此无法继续那个对话。',
     commands: '智能体自己的指令：',
+    untold: '智能体没有告知它自己的指令。',
   },
   noMore: '没有更多内容了。',
   idle: '等待你的消息。',
   working: (minutes, waiting) => `已处理 ${minutes} 分钟${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
-  help: '指令：停止（/stop）结束当前回答；新对话（/new）开始新的对话；更多（/more）发送长回答的剩余部分；状态（/status）查看进度；历史对话（/sessions）列出之前的对话，继续对话（/resume）继续其中一个；切换模型（/model）、切换模式（/mode）、切换目录（/cd）查看并更改。账号主人还可以：定时（/at）明早七点半 加要做的事，定时列表（/times）。',
+  help: {
+    conversation:
+      '对话：\n停止（/stop）：结束当前回答\n新对话（/new）：开始新的对话\n历史对话（/sessions）：列出之前的对话\n继续对话 3（/resume 3）：继续其中一个\n更多（/more）：发送长回答的剩余部分\n状态（/status）：查看进度',
+    agent:
+      '智能体：\n切换模型（/model）：查看并更改模型\n切换模式（/mode）：查看并更改模式\n切换目录（/cd）：查看并更改目录',
+    agents: '智能体列表（/agents）：列出你的智能体\n换用 名称（/use）：选择一个\n@名称 加消息：只问它一次',
+    times:
+      '定时，限账号主人：\n定时 明早七点半 浇花（/at）\n定时 每个工作日8点 新闻\n定时 两小时后 看烤箱\n定时列表（/times）：列出\n取消定时 2（/cancel 2）：取消一个',
+  },
   ready: minutes => `回答大约 ${minutes} 分钟后发送：一段时间内可发的消息条数有限。`,
   waitsFor: (minutes, waiting) =>
     `回答大约 ${minutes} 分钟后发送${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
@@ -151,12 +167,11 @@ const chinese: typeof english = {
   },
   more: (count, agent) => `（还有 ${count} 条，回复「${agent === undefined ? '更多' : `@${agent} 更多`}」）`,
   agents: {
-    help: '你有多个智能体：/agents 列出，/use 名称 选择，在消息前加 @名称 只问它一次。',
     line: (name, about, isChosen, isAway) =>
       `${isChosen ? '→ ' : ''}${name}：${about}${isAway ? '（未运行）' : ''}`,
     howTo: '/use 名称 选择由谁接收你的消息；在消息前加 @名称 只问它一次。',
     chosen: (name, isAway) => `现在由 ${name} 接收你的消息。${isAway ? '它目前未运行，运行后会回答。' : ''}`,
-    unsure: name => `是指 ${name} 吗？请发送：/use ${name}`,
+    unsure: (name, word) => `是指 ${name} 吗？请发送：/${word} ${name}`,
     unknown: word => `没有叫 ${word} 的智能体。`,
     away: (name, other) =>
       `${name} 未运行，运行后会回答。${other === undefined ? '' : `要换一个，请发送：/use ${other}`}`,

@@ -13,6 +13,7 @@ const english = {
   cancelled: 'Cancelled: ',
   missed: 'Not done, since svc was away: ',
   still: ' (stands still since svc was restored: set it again)',
+  broken: ' (cannot be read any more: set it again)',
   pauses: ' (pauses until you have its last answer)',
   none: 'Nothing is set. Such as: /at tomorrow 7:30 Water the plants',
   unknown: 'Nothing has this number. /times shows the numbers.',
@@ -32,6 +33,7 @@ const chinese: typeof english = {
   cancelled: '已取消：',
   missed: 'svc 离线，没有执行：',
   still: '（恢复备份后已停止，请重新设置）',
+  broken: '（已无法读取，请重新设置）',
   pauses: '（收到上次的回答后继续）',
   none: '没有定时任务。例如：定时 明早七点半 浇花',
   unknown: '没有这个编号。「定时列表」可查看编号。',
@@ -45,9 +47,11 @@ const chinese: typeof english = {
   often: `没有设置：两次之间至少间隔 ${leastMinutes} 分钟。`,
 }
 
+const onceOf = ({ rule }: StoredTime) => ('problem' in rule ? rule : { at: 0 })
+
 function textsIn(
   isChinese: boolean,
-  { cancel, cancelled, missed, moved, none, pauses, still, ...say }: typeof english,
+  { broken, cancel, cancelled, missed, moved, none, pauses, still, ...say }: typeof english,
 ) {
   /** The time with its day of the week, and how a series goes on. */
   const moment = ({ due, rule }: Pick<ReadTime, 'due' | 'rule'>, zone: string) => {
@@ -58,22 +62,24 @@ function textsIn(
     return `${shown}${'at' in rule ? '' : `, ${formatRule(rule, zone, isChinese)}`} (${zone})`
   }
   const line = ({ agent, due_at: due, prompt, rule, zone }: StoredTime) => {
-    const when = due === undefined ? formatRule(rule, zone, isChinese) : moment({ due, rule }, zone)
+    const when =
+      due === undefined || 'problem' in rule ? formatRule(rule, zone, isChinese) : moment({ due, rule }, zone)
     return `${when}: ${agent === undefined ? '' : `[${agent}] `}${toOneLine(prompt, wordsLength)}`
   }
   const list = (times: readonly StoredTime[], write: (time: StoredTime) => string, separator: string) =>
     [...times.slice(0, mostListed).map(write), ...(times.length > mostListed ? ['…'] : [])].join(separator)
-  const stateOf = ({ due_at, isWaiting }: StoredTime) =>
-    isWaiting ? pauses : due_at === undefined ? still : ''
+  const stateOf = ({ due_at, isWaiting, rule }: StoredTime) =>
+    'problem' in rule ? broken : isWaiting ? pauses : due_at === undefined ? still : ''
   return {
     ...say,
     added: (time: StoredTime, isMoved: boolean) =>
       `${isMoved ? moved : ''}${line(time)}\n${cancel} /cancel ${time.id}`,
     listed: (times: readonly StoredTime[]) =>
       list(times, time => `${time.id}. ${line(time)}${stateOf(time)}`, '\n') || none,
+    broken: (time: StoredTime) => line(time) + broken,
     cancelled: (time: StoredTime) => `${cancelled}${line(time)}`,
     missed: (times: readonly StoredTime[]) =>
-      missed + list(times, time => line({ ...time, due_at: time.missed_at ?? 0, rule: { at: 0 } }), '; '),
+      missed + list(times, time => line({ ...time, due_at: time.missed_at ?? 0, rule: onceOf(time) }), '; '),
     /** Asks back, with the time as it was understood, if it was. */
     unclear: (why: Unclear['why'] | 'words', zone: string, as?: Unclear['as']) =>
       as ? `${moment(as, zone)}\n${say[why]} /at ${formatRule(as.rule, zone, isChinese)} …` : say[why],

@@ -10,7 +10,7 @@ import { RoomPart } from '../platform/runtime.ts'
 import type { AgentCommand } from './commands.ts'
 import type { AgentConfig } from './config.ts'
 import type { AnswerDelivery } from './delivery.ts'
-import type { Talkers } from './talkers.ts'
+import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
 
 /** What comes later than this after its time is not done. */
@@ -29,17 +29,14 @@ type TimeCommand = AgentCommand & { readonly agent?: string | undefined }
 type Reply = (text: (texts: Texts) => string) => Promise<void>
 
 export class Times extends RoomPart<TimesPorts> {
-  /** Whether a time was missed of which its person may not have been told. */
-  #isMissed = true
-
   /** Does what a person commands about times. */
   async obey(command: TimeCommand, message: Message, reply: Reply): Promise<void> {
     const { people, work } = this.ports
     const { rest, word } = command
     const { from_user: user, session } = message
-    if (!(await people.decides(session, user))) return reply(({ time }) => time.notYours)
+    if (!(await people.maySetTimes(session, user))) return reply(({ time }) => time.notYours)
     if (word === 'at') return this.#add(command, message, reply)
-    const all = await work.listTimes({ session, user })
+    const all = await this.#naming({ session, user_id: user }, await work.listTimes({ session, user }))
     if (word === 'times') return reply(({ time }) => time.listed(all))
     const id = Number(/\d{1,15}/.exec(plainOf(rest))?.[0])
     const known = all.find(one => one.id === id)
@@ -61,29 +58,35 @@ export class Times extends RoomPart<TimesPorts> {
     if (prompt === '') return reply(({ time }) => time.unclear('words', zone, { due: due_at, rule }))
     try {
       const time = { agent, session, user_id, prompt, rule, zone, due_at, made_by: 'owner' }
-      const added = await work.addTime(time)
-      await reply(({ time }) => time.added(added, isMoved))
+      const [added] = await this.#naming(time, [await work.addTime(time)])
+      await reply(({ time }) => time.added(added!, isMoved))
     } catch (error) {
       if (!isSvcError(error, 'invalid_arguments')) throw error
       await reply(({ time }) => time.tooMany)
     }
   }
 
+  /** Returns times of a person, without their agents where that is clear; with `→` in front of one that is chosen. */
+  async #naming(chat: Chat, times: readonly StoredTime[]): Promise<StoredTime[]> {
+    const { people } = this.ports
+    const { agents } = await people.findAgents(chat.session, chat.user_id)
+    const listens = await people.findListener(chat, agents)
+    return times.map(time => {
+      const isClear = agents.length < 2 && (time.agent ?? listens) === listens
+      return { ...time, agent: isClear ? undefined : (time.agent ?? (listens && `→ ${listens}`)) }
+    })
+  }
+
   /** Begins the turns of times that have come, and tells their people what was missed. */
   async run(setAside: SetAside): Promise<void> {
     for (const time of await this.#listOwn('due'))
       await this.#pass(time).catch(error => setAside({ row: `time ${time.id}`, error }))
-    if (!this.#isMissed) return
     const missed = Map.groupBy(
       await this.#listOwn('missed'),
       ({ session, user_id }) => `${session}\0${user_id}`,
     )
-    this.#isMissed = false
     for (const times of missed.values())
-      await this.#tellMissed(times).catch(error => {
-        this.#isMissed = true
-        setAside({ row: `time ${times[0]!.id}`, error })
-      })
+      await this.#tellMissed(times).catch(error => setAside({ row: `time ${times[0]!.id}`, error }))
   }
 
   /** Tells a person what was missed, in one message. */
@@ -91,7 +94,8 @@ export class Times extends RoomPart<TimesPorts> {
     const { delivery, work } = this.ports
     const [first] = times
     const key = `agent:missed:${first!.id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
-    await delivery.tell(first!, ({ time }) => time.missed(times), key)
+    const shown = await this.#naming(first!, times)
+    await delivery.tell(first!, ({ time }) => time.missed(shown), key)
     for (const time of times) await work.passTime(time, { due_at: time.due_at })
   }
 
@@ -109,18 +113,22 @@ export class Times extends RoomPart<TimesPorts> {
 
   /** Goes on from a time that has come: with a turn, unless it is too late, or the answer before still waits. */
   async #pass(time: StoredTime): Promise<void> {
-    const { clock, config, work } = this.ports
+    const { clock, config, delivery, work } = this.ports
     const { due_at = 0, isWaiting, missed_at, rule, zone } = time
+    if ('problem' in rule) {
+      await delivery.tell(time, texts => texts.time.broken(time), `agent:time:${time.id}:broken`)
+      await work.passTime(time, {})
+      throw new Error(rule.problem)
+    }
     const now = clock.now()
     const newest = nextOf(rule, zone, Math.max(due_at - 1, now - lateMs), due_at)
     const prompt = `[${formatRule({ at: newest ?? now }, zone)}, as you were asked before:]\n${time.prompt}`
     const isTurn = !isWaiting && newest !== undefined && newest <= now
     const isLate = !isWaiting && due_at <= now - lateMs
-    const isPassed = await work.passTime(time, {
+    await work.passTime(time, {
       due_at: nextOf(rule, zone, now, due_at),
       missed_at: isLate ? (missed_at ?? due_at) : missed_at,
       ...(isTurn && { turn: { agent: config.name, prompt } }),
     })
-    this.#isMissed ||= isPassed && isLate
   }
 }

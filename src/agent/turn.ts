@@ -49,22 +49,8 @@ export interface TurnPorts {
   readonly work: AgentWork
   readonly backend: Backend
   readonly config: AgentConfig
-  readonly people: Pick<
-    Talkers,
-    | 'decides'
-    | 'findAgents'
-    | 'findGuest'
-    | 'findMark'
-    | 'findOperator'
-    | 'getSender'
-    | 'listFolders'
-    | 'mayTalk'
-    | 'nameOf'
-  >
-  readonly delivery: Pick<
-    AnswerDelivery,
-    'awaitTurn' | 'deliver' | 'hasRoom' | 'minutesToWait' | 'reply' | 'tell' | 'tellOwner' | 'textsFor'
-  >
+  readonly people: Talkers
+  readonly delivery: AnswerDelivery
   /** Asks the owner what an agent wants to do in a turn. */
   ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>
   takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>

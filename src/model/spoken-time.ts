@@ -220,7 +220,7 @@ function readSpan(reader: Reader, { now, zone }: TimePlace): Read | undefined {
   if (!(minutes > 0 && (isIn || isAfter))) return isIn && { why: 'form' }
   const days = Math.floor(minutes / 1440)
   const from = days > 0 ? momentOf(zone, clockIn(zone, now) + days * dayMs) : now
-  const at = Math.ceil(from / minuteMs + (minutes % 1440)) * minuteMs
+  const at = from + (minutes % 1440) * minuteMs
   return reader.take(forms.digit) ? { why: 'form' } : { rule: { at }, due: at, isMoved: false }
 }
 
@@ -277,8 +277,16 @@ export function readTime(text: string, place: TimePlace): ReadTime | Unclear {
   return { ...read, rest: text.slice(reader.end).replace(/^[\s,.:;，。：；、-]+|\s+$/g, '') }
 }
 
+/** Days of the week that have a name together. */
+const series: Readonly<Record<string, readonly [string, string]>> = {
+  '1,2,3,4,5': ['weekday', '个工作日'],
+  '0,6': ['weekend', '个周末'],
+  '0,1,2,3,4,5,6': ['day', '天'],
+}
+
 /** Writes a rule as `readTime` reads it. */
 export function formatRule(rule: TimeRule, zone: string, isChinese = false): string {
+  if ('problem' in rule) return 'unknown'
   if ('at' in rule) return new Date(clockIn(zone, rule.at)).toISOString().slice(0, 16).replace('T', ' ')
   if ('minutes' in rule) {
     const [count, unit] = rule.minutes % 60 === 0 ? [rule.minutes / 60, 1] : [rule.minutes, 0]
@@ -286,9 +294,10 @@ export function formatRule(rule: TimeRule, zone: string, isChinese = false): str
   }
   const { day, hour, minute, weekdays } = rule
   const names = isChinese ? [...'日一二三四五六'] : ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat']
+  const all = series[`${weekdays}`]?.[Number(isChinese)]
   const list = weekdays?.map(one => names[one]).join(isChinese ? '、' : ',')
   const inMonth = day === undefined ? undefined : isChinese ? `月${day}号` : `month on day ${day}`
-  const inWeek = list && (isChinese ? `周${list}` : list)
+  const inWeek = all ?? (list && (isChinese ? `周${list}` : list))
   const time = [hour, minute].map(one => String(one).padStart(2, '0')).join(':')
   return `${isChinese ? '每' : 'every '}${inWeek ?? inMonth ?? (isChinese ? '天' : 'day')} ${time}`
 }

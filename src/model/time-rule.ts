@@ -17,10 +17,25 @@ export type TimeRule =
       /** Only on this day of a month, or on its last day if it is shorter. */
       readonly day?: number
     }
+  /** Never: what is stored cannot be read. */
+  | { readonly problem: string }
 
 const formats = new Map<string, Intl.DateTimeFormat>()
 /** A name may be written in capitals or not, so there are more names than zones. */
 const mostFormats = 500
+
+/** Reads a rule from JSON. */
+export function readRule(text: string, zone: string): TimeRule {
+  try {
+    const rule = JSON.parse(text)
+    clockIn(zone, rule.at ?? 0)
+    const next = nextOf(rule, zone, 0)
+    if (Number.isNaN(next)) throw new RangeError('no number')
+    return rule
+  } catch (error) {
+    return { problem: `rule ${text.slice(0, 100)} in ${zone} cannot be read (${error})` }
+  }
+}
 
 /** Returns what the clock of a zone shows at a time, as if that were UTC. @throws RangeError for an unknown zone */
 export function clockIn(zone: string, at: number): number {
@@ -64,6 +79,7 @@ function isOn({ day, weekdays }: { weekdays?: readonly number[]; day?: number },
  * @param from a time of the series, from which minutes are counted
  */
 export function nextOf(rule: TimeRule, zone: string, after: number, from = after): number | undefined {
+  if ('problem' in rule) return undefined
   if ('at' in rule) return rule.at > after ? rule.at : undefined
   if ('minutes' in rule) {
     const stepMs = rule.minutes * minuteMs

@@ -268,7 +268,7 @@ const exampleTime = {
   id: 4,
   session: ids.session,
   user_id: ids.user_id,
-  when: 'every mon,tue,wed,thu,fri 08:00',
+  when: 'every weekday 08:00',
   zone: 'Asia/Shanghai',
   next_at: 1767312000000,
   made_by: 'owner',

@@ -244,7 +244,29 @@ describe('a choice', () => {
     const look = () => Promise.reject(new Error('no such flag'))
     await agents.start(Object.assign(new PlayedBackend(), { look }))
     expect(await ask(agents, '/model')).toContain('no such flag')
-    expect(await ask(agents, '/help')).toBe(textsFor('').help)
+    expect(await ask(agents, '/help')).toEndWith(`\n\n${steer.untold}`)
+    expect(agents.library.lines.filter(line => line.includes(' WARNING ')).length).toBe(2)
+  })
+
+  test('that an address does not tell is one line with the reason, and its conversations go on', async () => {
+    await using agents = await withAgents()
+    const offers = { isSame: true, untold: new Error('no route') }
+    await agents.start(offering(offers).backend)
+    await ask(agents, 'one')
+    await ask(agents, '/new')
+    expect(await ask(agents, '/model')).toContain('no route')
+    expect(await ask(agents, '/resume one')).toBe(steer.chosen('one'))
+    expect(await ask(agents, '/help')).not.toContain(steer.untold)
+  })
+
+  test('with one typing error is asked back', async () => {
+    await using agents = await withAgents()
+    const folders = { work: folderOfTest(), blog: folderOfTest() }
+    await agents.start(offering().backend, { folder: folders.work, folders })
+    expect(await ask(agents, '/cd blgo')).toContain('/cd blog')
+    expect(await ask(agents, '/cd blogger')).toBe(steer.noSuch('cd'))
+    expect(await ask(agents, '/model Model lrge')).toContain('/model Model large')
+    expect(await ask(agents, '/cd')).toContain(steer.item(1, 'work', true, ''))
   })
 
   test('is of the person who decides: the owner, or the operator', async () => {
@@ -291,8 +313,9 @@ describe('a choice', () => {
       await agents.until('a turn runs', () => backend.runs.length === count)
       return backend.runs[count - 1]!
     }
-    for (const wrong of ['/cd /etc', `/cd ${folderOfTest()}`, '/cd ../work', '/cd 3'])
+    for (const wrong of ['/cd /etc', `/cd ${folderOfTest()}`, '/cd ../works1', '/cd 3'])
       expect(await ask(agents, wrong)).toBe(steer.noSuch('cd'))
+    expect(await ask(agents, '/cd ../work')).toContain('/cd work')
     expect(await ask(agents, '/cd ..')).toContain(steer.item(1, 'work', true, ''))
     await ask(agents, '/cd blog')
     await agents.say('hello')
@@ -315,6 +338,25 @@ describe('a choice', () => {
     await agents.say('hi', friend)
     expect((await runsIn(4)).context.folder).toBe(work)
   })
+})
+
+test.each(['hello', '你好'])('help after %s has a line for each command', async said => {
+  await using agents = await withAgents()
+  const answers = () => new PlayedBackend(() => 'ok')
+  await agents.start(answers())
+  await agents.start(answers(), { name: 'other' })
+  agents.library.clock.advance(6000)
+  await ask(agents, said)
+  const help = await ask(agents, '/help')
+  const lines = help.split('\n')
+  const words =
+    '/stop /new /sessions /resume /more /status /model /mode /cd /agents /use @ /at /times /cancel'
+  const places = words
+    .split(' ')
+    .map(word => lines.findIndex(line => new RegExp(`${word}(?![a-z])`, 'u').test(line)))
+  expect(places).not.toContain(-1)
+  expect(new Set(places).size).toBe(places.length)
+  expect(help.length).toBeLessThan(1000)
 })
 
 test('the commands of the agent are named by /help, the first ten', async () => {

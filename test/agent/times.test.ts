@@ -282,15 +282,83 @@ test('a process that is killed between a due time and its answer: each is answer
     expect(texts.join('\n').split(`round-${round}-0 `).length).toBeLessThanOrEqual(2)
 }, 120_000)
 
-test('a time that cannot be read holds up no turn', async () => {
-  await using agents = await withTimes('/in 1h do it')
+test('a time that cannot be read holds up no turn and no other time; its owner is told once, and can cancel it', async () => {
+  await using agents = await withTimes('/in 1h do this', '/in 1h do that', '/in 1h not yet', '/in 20 min go')
   {
     using db = new Database(join(agents.library.dir, 'messages.db'))
-    db.run("UPDATE agent_time SET rule = '{', due_at = 1")
+    db.run("UPDATE agent_time SET rule = '{', due_at = 1 WHERE prompt = 'do this'")
+    db.run("UPDATE agent_time SET zone = 'Nowhere', due_at = 1 WHERE prompt = 'do that'")
+    db.run("UPDATE agent_time SET rule = '{}' WHERE prompt = 'not yet'")
   }
+  agents.library.clock.advance(25 * minuteMs)
   const { backend } = await agents.start(echo(), config)
-  const svc = await agents.library.open({ store: true })
-  await svc.agents.inject(agents.owner, 'go')
   await agents.become('answered')
-  expect(backend.prompts).toEqual(['go'])
+  expect(backend.prompts).toEqual([expect.stringContaining('go')])
+  const told = (await agents.gets(7)).slice(4).filter(text => !text.startsWith('did'))
+  expect(told.map(text => /do th\w+/.exec(text)?.[0]).sort()).toEqual(['do that', 'do this'])
+  expect(agents.library.lines.join('')).toContain('cannot be read')
+  await agents.say('/times')
+  const [, , , , , , , list = ''] = await agents.gets(8)
+  const end = textsFor('')
+    .time.broken({ prompt: '', rule: { problem: '' } } as never)
+    .slice(-20)
+  expect(list.split('\n').filter(line => line.endsWith(end))).toHaveLength(3)
+  await agents.say(`/cancel ${/^\d+/.exec(list)?.[0]}`)
+  await agents.gets(9)
+  expect(agents.count('agent_time')).toBe(2)
+})
+
+test('a list names agents where there are several, or another one than the chosen one has the time', async () => {
+  await using agents = await withAgents()
+  const first = await agents.start(echo(), { ...config, name: 'home' })
+  let count = 0
+  const ask = async (text: string) => {
+    await agents.say(text)
+    count += 1
+    return (await agents.gets(count))[count - 1]!
+  }
+  expect(await ask('/in 1h one')).not.toContain('home')
+  expect(await ask('@home /in 1h two')).not.toContain('home')
+  await agents.start(echo(), { ...config, name: 'code' })
+  agents.library.clock.advance(6000)
+  expect(await ask('/in 2h three')).toContain('[→ home] three')
+  expect(await ask('@code /in 2h four')).toContain('[code] four')
+  await ask('/use code')
+  const list = await ask('/times')
+  for (const part of ['[→ code] one', '[home] two', '[→ code] three', '[code] four'])
+    expect(list).toContain(part)
+  expect(await ask(`/cancel ${/^\d+/.exec(list)?.[0]}`)).toContain('[')
+  await first.stop()
+})
+
+test('with an operator the owner sets times too, and others do not', async () => {
+  await using agents = await withAgents()
+  const [boss, friend] = [
+    await agents.library.sandbox.addUser('boss'),
+    await agents.library.sandbox.addUser('friend'),
+  ]
+  await agents.start(echo(), { ...config, allow: 'everyone', operator: boss })
+  await agents.say('hello', boss)
+  await agents.gets(1, boss)
+  agents.library.clock.advance(6000)
+  for (const [nth, user] of [agents.owner, friend, boss].entries()) {
+    await agents.say(`/in 1h do it ${nth}`, user)
+    await agents.gets(user === boss ? 2 : 1, user)
+  }
+  const users = agents.rows<{ peer: string }>('peer FROM agent_time ORDER BY id').map(({ peer }) => peer)
+  expect(users).toEqual([agents.owner, boss])
+})
+
+test('what one agent missed and did not tell is told by the one that is chosen then', async () => {
+  await using agents = await withTimes('/every 15 min do it')
+  await agents.start(echo(), { ...config, name: 'code' })
+  await agents.say('/use code')
+  await agents.gets(2)
+  const work = await (await agents.library.open({ store: true })).workAsAgent()
+  const [time] = await work.listTimes({})
+  // As an agent leaves it that dies before it tells.
+  await work.passTime(time!, { due_at: time!.due_at, missed_at: time!.due_at })
+  agents.library.clock.advance(1000)
+  expect((await agents.gets(3))[2]).toContain('do it')
+  await agents.until('it is noted', () => agents.count('agent_time WHERE missed_at IS NULL') === 1)
 })

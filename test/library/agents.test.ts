@@ -148,7 +148,7 @@ test('times are added, listed and cancelled, with the words for callers who may 
   expect(time).toEqual({
     ...{ id: time.id, session: 'default', user_id: anna, zone, prompt: 'What is new?', made_by: 'owner' },
     ...{
-      when: 'every mon,tue,wed,thu,fri 08:00',
+      when: 'every weekday 08:00',
       next_at: expect.any(Number),
       created_at: expect.any(Number),
     },

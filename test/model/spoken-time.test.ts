@@ -362,10 +362,38 @@ test('a rule that is written is read as the same rule, in both languages', () =>
     { hour: 23, minute: 59, weekdays: [0, 1, 6] },
     { hour: 9, minute: 5, weekdays: [0] },
     { hour: 7, minute: 30, weekdays: [1, 2, 3, 4, 5] },
+    { hour: 7, minute: 30, weekdays: [0, 6] },
     { hour: 12, minute: 0, day: 1 },
     { hour: 12, minute: 0, day: 31 },
   ]
   for (const rule of rules)
     for (const isChinese of [false, true])
       expect(readTime(formatRule(rule, zone, isChinese), { now, zone })).toMatchObject({ rule, rest: '' })
+})
+
+test.each([
+  ['every mon,tue,wed,thu,fri 8:00', 'every weekday 8:00'],
+  ['每周一二三四五8点', 'every weekday 8:00'],
+  ['every sun,sat 8:00', 'every weekend 8:00'],
+  ['every mon-sun 8:00', 'every day 8:00'],
+  ['每周一到周日8点', 'every day 8:00'],
+])('%s is written as %s', (text, other) => {
+  for (const isChinese of [false, true]) {
+    const [written, expected] = [text, other].map(one => {
+      const read = readTime(one, { now, zone })
+      return 'why' in read ? read : formatRule(read.rule, zone, isChinese)
+    })
+    expect(written).toBe(expected as string)
+  }
+})
+
+test('a span is counted from the second in which it was said', () => {
+  for (const [text, minutes] of [
+    ['in 1m', 1],
+    ['两小时后', 120],
+    ['in 3 days', 3 * 1440],
+  ] as const)
+    expect(readTime(text, { now: now + 30_000, zone })).toMatchObject({
+      due: now + 30_000 + minutes * 60_000,
+    })
 })

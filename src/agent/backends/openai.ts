@@ -65,15 +65,26 @@ class OpenAiBackend implements Backend {
   /** Whether svc still has the conversation, and the models, if the address lists them. */
   async look({ agentSession, folder, model, signal }: SessionContext): Promise<AgentOffers> {
     const isSame = isChatId(agentSession) && (await readChat(folder, agentSession)).length > 0
-    const address = toAddress(this.#options.url).replace(/chat\/completions$/, 'models')
-    const headers = await this.#authorization()
-    const asked = apiFetch(address, { headers, signal, timeoutMs: listMs }).then(response =>
-      readUpTo(response),
-    )
-    const listed = parseFields(await asked.catch(() => ''))?.data
-    const ids: string[] = Array.isArray(listed) ? listed.map(one => String(Object(one).id)) : []
-    const choices = ids.map(id => ({ id, name: id, description: '' }))
-    return { isSame, model: { choices, current: model ?? this.#options.model } }
+    try {
+      const choices = (await this.#listModels(signal)).map(id => ({ id, name: id, description: '' }))
+      return { isSame, model: { choices, current: model ?? this.#options.model } }
+    } catch (untold) {
+      return { isSame, untold }
+    }
+  }
+
+  /** @throws SvcError if the address cannot be asked, or refuses */
+  async #listModels(signal: AbortSignal): Promise<string[]> {
+    const { url } = this.#options
+    const address = toAddress(url).replace(/chat\/completions$/, 'models')
+    const asking = { headers: await this.#authorization(), signal, timeoutMs: listMs }
+    const response = await apiFetch(address, asking).catch(error => {
+      throw unreachable(url, error)
+    })
+    // Not every address lists them.
+    if (!response.ok && response.status !== 404) throw refusal(response.status, await readStart(response))
+    const listed = parseFields(await readUpTo(response))?.data
+    return Array.isArray(listed) ? listed.map(one => String(Object(one).id)) : []
   }
 
   async close(): Promise<void> {
@@ -121,11 +132,7 @@ class OpenAiBackend implements Backend {
     } catch (error) {
       linked.signal.throwIfAborted()
       if (error instanceof SvcError) throw error
-      throw agentError(
-        `${new URL(url).host} cannot be reached, or broke off (${failureTextOf(error)})`,
-        'Start the server of the model, or check the address.',
-        { how: 'unreachable', value: new URL(url).host },
-      )
+      throw unreachable(url, error)
     } finally {
       timer.stop()
     }
@@ -143,6 +150,15 @@ class OpenAiBackend implements Backend {
 
 const toAddress = (url: string): string =>
   /\/chat\/completions$/.test(url) ? url : `${url.replace(/\/+$/, '')}/chat/completions`
+
+function unreachable(url: string, error: unknown): SvcError {
+  const { host } = new URL(url)
+  return agentError(
+    `${host} cannot be reached, or broke off (${failureTextOf(error)})`,
+    'Start the server of the model, or check the address.',
+    { how: 'unreachable', value: host },
+  )
+}
 
 function refusal(status: number, problem: string): SvcError {
   const why = problem && `: ${problem}`

@@ -1,6 +1,7 @@
 /** Times at which agents are to do something for people. */
 import { mostTimes } from '../../model/agent.ts'
 import { badArgument } from '../../model/error.ts'
+import { readRule } from '../../model/time-rule.ts'
 import { constantSql, noSql, type Sql, sql } from '../../platform/sql.ts'
 import type { AgentStore, ConversationKey, StoredTime } from '../agents.ts'
 import { changes, type Noun, type NounContext, type Routine, readAll, write } from '../routine.ts'
@@ -33,7 +34,7 @@ export const createAgentTimes = (
     )
     return rows.map(({ rule, waits, ...row }) => ({
       ...row,
-      rule: JSON.parse(rule),
+      rule: readRule(rule, row.zone),
       isWaiting: Boolean(waits),
     }))
   }

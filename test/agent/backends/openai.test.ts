@@ -426,5 +426,13 @@ test('a model is one of those that the address lists, and svc still has a conver
   const none = createOpenAiBackend({ url: startModel(() => new Response()).url, model: 'small' })
   expect((await none.look!(place)).model?.choices).toEqual([])
   const gone = createOpenAiBackend({ url: 'http://127.0.0.1:9/v1', model: 'small' })
-  expect((await gone.look!(place)).model?.choices).toEqual([])
+  expect(await gone.look!(place)).toEqual({ isSame: false, untold: expect.any(Error) })
+  const failing = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch: () => new Response('no', { status: 500 }),
+  })
+  servers.push(failing)
+  const broken = createOpenAiBackend({ url: `http://127.0.0.1:${failing.port}/v1`, model: 'small' })
+  expect((await broken.look!(place)).untold).toBeInstanceOf(Error)
 })
