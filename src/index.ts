@@ -79,6 +79,7 @@ export type {
   KnownAgent,
   MissedMessage,
   NewQuestion,
+  NewTime,
   NewTurn,
   StoredAnswer,
   StoredQuestion,

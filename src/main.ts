@@ -2,11 +2,12 @@
 /** Runs the command of the arguments, and sets the exit status. */
 import process from 'node:process'
 import { isServing } from './cli/commands.ts'
-import { decodeVoiceWord, program, raiseFetchLimit, readArguments } from './platform/process.ts'
+import { partWords, program, raiseFetchLimit, readArguments } from './platform/process.ts'
 
 program.isSvc = true
 const args = readArguments()
-if (args[0] === decodeVoiceWord) await import('./media/decode-voice.ts')
+if (args[0] === partWords.decodeVoice) await import('./media/decode-voice.ts')
+else if (args[0] === partWords.remind) await import('./agent/remind-stdio.ts')
 else await runCommand()
 
 async function runCommand(): Promise<void> {

@@ -30,11 +30,26 @@ import { type Texts, textsFor } from './texts.ts'
 const waitsMs = 24 * 60 * 60_000
 const [messageLength, answerLength] = [500, 3000]
 
-/** What can be done with a draft. */
-const draftOptions: readonly QuestionOption[] = [
+/** What can be done with a draft, or with a time that an agent proposes. */
+const codedOptions: readonly (QuestionOption & { id: 'send' | 'discard' })[] = [
   { id: 'send', name: '', kind: 'allow_once' },
   { id: 'discard', name: '', kind: 'reject_once' },
 ]
+
+/**
+ * Returns what a person chose with a code. The text of a voice message is only a guess, so it chooses nothing.
+ *
+ * @param lines those that show the two choices
+ */
+export function chooseByCode(
+  said: Said,
+  { msg_type, text }: Message,
+  lines: readonly string[],
+): 'send' | 'discard' | undefined {
+  const shown = lines.findIndex(line => bareOf(line) === bareOf(text))
+  const chosen = chooseOption(said, codedOptions)?.id ?? codedOptions[shown]?.id
+  return msg_type === 'TEXT' ? (chosen as 'send' | 'discard' | undefined) : undefined
+}
 
 export interface ApprovalPorts {
   readonly svc: Pick<Svc, 'history' | 'outbox'>
@@ -88,19 +103,16 @@ export class Approvals extends RoomPart<ApprovalPorts> {
     message: Message,
   ): Promise<boolean> {
     const { people, show, svc, work } = this.ports
-    const lines = textsFor(message.text).draft.choices(code)
-    const shown = lines.findIndex(line => bareOf(line) === bareOf(message.text))
-    const option = chooseOption(said, draftOptions) ?? draftOptions[shown]
-    if (!option || message.msg_type !== 'TEXT') return false
-    const act = option.id === 'send' ? svc.outbox.approve : svc.outbox.cancel
+    const choice = chooseByCode(said, message, textsFor(message.text).draft.choices(code))
+    if (!choice) return false
+    const act = choice === 'send' ? svc.outbox.approve : svc.outbox.cancel
     let done = false
     for (const draft of drafts) done = (await act(String(draft)).then(() => true, isLate)) || done
-    await work.closeQuestion(id, option.id)
+    await work.closeQuestion(id, choice)
     const user = (await work.getTurn(turn))?.user_id ?? ''
     const who = await people.nameOf(session, user)
     const to = { session: message.session, user_id: message.from_user }
-    const text = ({ draft, question }: Texts) =>
-      done ? draft[option.id as 'send' | 'discard'](who) : question.noQuestion
+    const text = ({ draft, question }: Texts) => (done ? draft[choice](who) : question.noQuestion)
     if (!message.redelivered) await show(to, text, `agent:${message.id}:answer`)
     return true
   }
@@ -112,7 +124,7 @@ export class Approvals extends RoomPart<ApprovalPorts> {
   async tidy(): Promise<void> {
     const { config, svc, work } = this.ports
     for (const { agent, drafts = [], id } of await work.listDrafts()) {
-      if (agent !== config.name) continue
+      if (agent !== config.name || drafts.length === 0) continue
       const entries = await Promise.all(drafts.map(draft => svc.outbox.get(String(draft)).catch(isLate)))
       if (entries.some(entry => entry && entry.waits_for === 'approval')) continue
       const isRefused = entries.every(

@@ -40,6 +40,8 @@ export interface SessionContext {
   readonly model?: string | undefined
   /** Mode that a person chose, by its id; absent: that of the settings. */
   readonly mode?: string | undefined
+  /** Whether the agent gets the tool with which it proposes times. */
+  readonly canPropose?: boolean
   /** Aborts when the turn is stopped: by a person, by a limit, or because svc stops. */
   readonly signal: AbortSignal
 }
@@ -52,6 +54,13 @@ export interface TurnContext extends SessionContext {
    * @throws SvcError if it has no such option; the reason of a signal
    */
   ask(request: PermissionRequest): Promise<string>
+  /**
+   * Asks the owner whether the agent gets a prompt at a time, and does not wait.
+   *
+   * @returns what the agent is told
+   * @throws SvcError if it cannot be asked, in words for the agent
+   */
+  propose?(when: string, prompt: string): Promise<string>
   /**
    * Keeps the agent's own id of the conversation as soon as it is known. So the conversation goes on after a turn that is
    * stopped or fails.

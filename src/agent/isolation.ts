@@ -134,8 +134,8 @@ async function filesIn(words: readonly string[]): Promise<string[]> {
   const found: string[] = []
   for (const path of words) {
     if (!isAbsolute(path) || isInside('/usr', path)) continue
-    // svc itself, such as its echo agent, from its sources.
-    if (path === join(sources, 'main.ts'))
+    // svc itself from its sources, such as its echo agent.
+    if (isInside(sources, path))
       found.push(sources, ...['node_modules', 'package.json'].map(name => join(dirname(sources), name)))
     const isFile = (await statOf(path).catch(() => undefined))?.isFile() ?? false
     // Only real paths are compared with the data directory, so a link into it is not shown.

@@ -16,7 +16,7 @@ const lastMessages = 10
 export interface QuestionPorts extends AskingPorts {
   readonly svc: Pick<Svc, 'agents' | 'history' | 'outbox'>
   readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'listAgents' | 'nameOf'>
-  /** Sends or discards drafts as a person answered. @returns whether the answer was clear */
+  /** Does with drafts, or with a time that an agent proposes, as a person answered. @returns whether the answer was clear */
   decide(question: StoredQuestion, said: Said, message: Message): Promise<boolean>
   /** Messages within this time belong together, in milliseconds. */
   readonly pauseMs: number
@@ -192,7 +192,9 @@ export class Questions extends Asking {
     const decided: (StoredQuestion & { chat: Chat })[] = []
     for (const question of questions) {
       const { agent, drafts, session } = question
-      const chat = await (drafts ? people.findApprover(session, agent) : people.findOperator(session, agent))
+      const chat = await (drafts?.length
+        ? people.findApprover(session, agent)
+        : people.findOperator(session, agent))
       if (chat?.user_id === user) decided.push({ ...question, chat })
     }
     return decided

@@ -12,8 +12,9 @@ import type { AgentConfig } from './config.ts'
 import { type AgentBase, createDelivery } from './delivery.ts'
 import { requireIsolation } from './isolation.ts'
 import { findProgram } from './process.ts'
-import { createQuestions } from './questions.ts'
+import { createQuestions, type QuestionPorts } from './questions.ts'
 import { followSessions } from './talkers.ts'
+import { Times } from './times.ts'
 
 export interface StartPorts extends Omit<AgentBase, 'names'> {
   /** The data directory. */
@@ -89,7 +90,9 @@ export async function startAgent(
   const { delivery, people } = createDelivery(svc, work, config, { agents, clock, folders, log, names, pace })
   const approvals = new Approvals({ svc, work, people, config, show: delivery.show.bind(delivery), clock })
   const pauseMs = config.gatherMs
-  const decide = approvals.decide.bind(approvals)
+  const times = new Times({ work, people, delivery, config, clock })
+  const decide: QuestionPorts['decide'] = (question, ...answer) =>
+    (question.drafts?.length ? approvals : times).decide(question, ...answer)
   const questions = createQuestions({ svc, work, people, delivery, decide, pauseMs, clock, log })
   const ports = {
     agents,

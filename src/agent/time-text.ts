@@ -1,5 +1,5 @@
 /** What people read about times at which an agent is to do something. */
-import type { StoredTime } from '../index.ts'
+import type { NewTime, StoredTime } from '../index.ts'
 import { formatRule, type ReadTime, type Unclear } from '../model/spoken-time.ts'
 import { leastMinutes } from '../model/time-rule.ts'
 import { toOneLine } from './question-text.ts'
@@ -24,6 +24,13 @@ const english = {
   form: 'Nothing is set: the time is not clear. Such as: /at tomorrow 7:30, /at 2026-12-24 18:00, /in 2h, /every weekday 8:00, and then the words.',
   absent: 'Nothing is set: there is no such day.',
   past: 'Nothing is set: that time has passed.',
+  proposes: (agent: string) => `${agent} proposes a time, and what it then gets as a prompt:`,
+  choices: (code: string) => [
+    `${code} 1 = set it`,
+    `${code} 2 = do not`,
+    'Only a line with this code counts.',
+  ],
+  declined: 'Not set.',
   often: `Nothing is set: at least ${leastMinutes} minutes must lie between two times.`,
 }
 
@@ -44,6 +51,9 @@ const chinese: typeof english = {
   form: '没有设置：没有看懂时间。例如：定时 明早七点半、/at 12月24日18点、/in 两小时、定时 每个工作日8点，后面写要做的事。',
   absent: '没有设置：没有这一天。',
   past: '没有设置：这个时间已经过了。',
+  proposes: agent => `${agent} 建议一个定时任务，到时它收到的内容是：`,
+  choices: code => [`${code} 1 = 设置`, `${code} 2 = 不设置`, '只有带此代码的回复有效。'],
+  declined: '没有设置。',
   often: `没有设置：两次之间至少间隔 ${leastMinutes} 分钟。`,
 }
 
@@ -51,7 +61,7 @@ const onceOf = ({ rule }: StoredTime) => ('problem' in rule ? rule : { at: 0 })
 
 function textsIn(
   isChinese: boolean,
-  { broken, cancel, cancelled, missed, moved, none, pauses, still, ...say }: typeof english,
+  { broken, cancel, cancelled, missed, moved, none, pauses, proposes, still, ...say }: typeof english,
 ) {
   /** The time with its day of the week, and how a series goes on. */
   const moment = ({ due, rule }: Pick<ReadTime, 'due' | 'rule'>, zone: string) => {
@@ -77,6 +87,14 @@ function textsIn(
     listed: (times: readonly StoredTime[]) =>
       list(times, time => `${time.id}. ${line(time)}${stateOf(time)}`, '\n') || none,
     broken: (time: StoredTime) => line(time) + broken,
+    /** Shows all the words. */
+    proposed: (agent: string, { due_at: due = 0, prompt, rule, zone }: NewTime, code: string) =>
+      [
+        proposes(toOneLine(agent, wordsLength)),
+        `> ${moment({ due, rule }, zone)}: ${toOneLine(prompt, Number.POSITIVE_INFINITY)}`,
+        ...say.choices(code),
+      ].join('\n'),
+    moment,
     cancelled: (time: StoredTime) => `${cancelled}${line(time)}`,
     missed: (times: readonly StoredTime[]) =>
       missed + list(times, time => line({ ...time, due_at: time.missed_at ?? 0, rule: onceOf(time) }), '; '),

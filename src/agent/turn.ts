@@ -240,7 +240,7 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
   }
 
   async #runBackend(turn: StoredTurn, place: SessionContext, notices: TurnNotices): Promise<TurnResult> {
-    const { ask, backend, clock, config, log, people, svc } = this.ports
+    const { ask, backend, clock, config, log, people, svc, times } = this.ports
     const { transcribe } = config
     const { folder, isolatedFrom, signal } = place
     const isOwn = await people.decides(turn.session, turn.user_id)
@@ -271,6 +271,7 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
         const answer = ask(turn, request, signal)
         return isOwn ? notices.whileAsking(answer) : answer
       },
+      propose: (when, prompt) => times.propose(turn, when, prompt),
       keepSession: id =>
         void keepSession(id).catch(error => log.warn("agent's session not kept", { turn: turn.id, error })),
     })
@@ -365,8 +366,9 @@ export async function findPlace(
   const guest = await people.findGuest(chat.session)
   const isolatedFrom = config.isolate || (guest && !guest.trusted) ? dataFolder : undefined
   // Another person may decide since.
-  const chosen = (await people.decides(chat.session, chat.user_id)) && { mode, model }
-  return { folder, isolatedFrom, agentSession, ...chosen }
+  const decides = await people.decides(chat.session, chat.user_id)
+  const canPropose = decides && config.commands
+  return { folder, isolatedFrom, agentSession, canPropose, ...(decides && { mode, model }) }
 }
 
 /** Returns an answer whose first text begins with a name. */

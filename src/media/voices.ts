@@ -1,17 +1,7 @@
 /** Makes WAV of the voice messages of users, which are SILK: hardly a program and no browser plays that. */
-import { existsSync } from 'node:fs'
-import { dirname, extname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { isBundle } from '../platform/packed.ts'
+import { partCommand } from '../platform/packed.ts'
 import { Permits } from '../platform/permits.ts'
-import {
-  decodeVoiceWord,
-  findOwnCommand,
-  isCompiled,
-  program,
-  runPart,
-  scriptCommand,
-} from '../platform/process.ts'
+import { partWords, runPart } from '../platform/process.ts'
 import type { Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { streamOnDemand } from '../platform/streams.ts'
@@ -71,7 +61,11 @@ export class Voices {
   async #decode(silk: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     using _permit = await this.#permits.take(signal)
     if (this.#heldBytes > maxHeldBytes) throw new Error('too many voices are being read')
-    return await runPart(findDecoder(), silk, { maxBytes: maxWavBytes, withinMs: patienceMs, signal })
+    return await runPart(partCommand(partWords.decodeVoice, import.meta.url), silk, {
+      maxBytes: maxWavBytes,
+      withinMs: patienceMs,
+      signal,
+    })
   }
 
   #hold(wav: Uint8Array): ReadableStream<Uint8Array> {
@@ -82,18 +76,6 @@ export class Voices {
       },
     })
   }
-}
-
-/**
- * Returns the command that decodes. In a program that packed the library into itself there is none. The bundle is svc by
- * itself; it has a copy of `program` of its own, since Bun doubles what its first module imports.
- */
-function findDecoder(): [file: string, ...args: string[]] {
-  if (isBundle || (isCompiled && program.isSvc)) return [...findOwnCommand(), decodeVoiceWord]
-  const { url } = import.meta
-  const script = url.startsWith('file:') && join(dirname(fileURLToPath(url)), `decode-voice${extname(url)}`)
-  if (!script || !existsSync(script)) throw new Error('this program has no decoder for voice')
-  return scriptCommand(script)
 }
 
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

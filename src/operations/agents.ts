@@ -157,7 +157,8 @@ export const listAgentTurns = defineOperation({
     const answered = turns.filter(({ status }) => status === 'answered').map(({ id }) => id)
     const questions = answered.length > 0 ? await gateway.agents.listDrafts(answered) : []
     const approvals = new Map<number, AgentTurn['approval']>()
-    for (const question of questions) approvals.set(question.turn, await approvalOf(gateway, question))
+    for (const question of questions)
+      if (question.drafts?.length) approvals.set(question.turn, await approvalOf(gateway, question))
     const asked = hasRight(by, 'history')
       ? await gateway.agents.readAsked(turns.flatMap(({ messages }) => messages))
       : undefined

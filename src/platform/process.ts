@@ -53,21 +53,14 @@ export function findOwnCommand(): [file: string, ...args: string[]] {
 /** What main.ts says: whether this process is svc itself, and not a program that uses its library. */
 export const program: { isSvc: boolean } = { isSvc: false }
 
-/** The word with which svc starts itself to decode one voice message. */
-export const decodeVoiceWord = 'decode-voice'
-
-/** Returns the command that runs another script of svc in this runtime. */
-export function scriptCommand(script: string): [file: string, ...args: string[]] {
-  if ('Deno' in globalThis)
-    return [process.execPath, 'run', '--no-prompt', '--allow-read', '--allow-env', script]
-  return [process.versions.bun ? findBun() : process.execPath, script]
-}
+/** The words with which svc starts a part of itself as a process of its own (`partCommand`). */
+export const partWords = { decodeVoice: 'decode-voice', remind: 'remind-stdio' } as const
 
 /**
  * npm's Bun is called bun.exe on every system. Its package manager links it under the usual name beside the
  * package.
  */
-function findBun(): string {
+export function findBun(): string {
   const link = process.execPath.replace(/\/bun\/bin\/bun\.exe$/, '/.bin/bun')
   return existsSync(link) ? link : process.execPath
 }

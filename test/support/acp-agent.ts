@@ -12,10 +12,13 @@ import { parseArgs } from 'node:util'
 import {
   type AgentContext,
   agent,
+  type McpServer,
   ndJsonStream,
   RequestError,
   type RequestPermissionRequest,
 } from '@agentclientprotocol/sdk'
+import { Client } from '@modelcontextprotocol/client'
+import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 
 const { values: options } = parseArgs({
   options: {
@@ -68,6 +71,10 @@ if (options.fail === 'line') process.stdout.write('x'.repeat(20_000_000))
 const waiting = new Map<string, string[]>()
 let telling: Promise<void> | undefined
 const never = new Promise<never>(() => {})
+
+/** The MCP servers of the session, and the client of the first, once it was used. */
+let servers: readonly McpServer[] = []
+let connected: Promise<Client> | undefined
 
 let mode = 'auto'
 const modes = [
@@ -132,7 +139,8 @@ agent({ name: 'scripted' })
       },
     }
   })
-  .onRequest('session/new', async ({ client }) => {
+  .onRequest('session/new', async ({ client, params }) => {
+    servers = params.mcpServers
     if (options.login) throw RequestError.authRequired()
     const sessionId = `session-${crypto.randomUUID()}`
     sessions[sessionId] = []
@@ -156,11 +164,13 @@ agent({ name: 'scripted' })
     return {}
   })
   .onRequest('session/list', () => JSON.parse(readFileSync(options.list ?? '', 'utf8')))
-  .onRequest('session/resume', ({ params: { sessionId } }) => {
+  .onRequest('session/resume', ({ params: { mcpServers, sessionId } }) => {
+    servers = mcpServers ?? []
     if (!sessions[sessionId]) throw RequestError.sessionNotFound(sessionId)
     return offered()
   })
-  .onRequest('session/load', async ({ params: { sessionId }, client }) => {
+  .onRequest('session/load', async ({ params: { mcpServers, sessionId }, client }) => {
+    servers = mcpServers
     const prompts = sessions[sessionId]
     if (!prompts) throw RequestError.sessionNotFound(sessionId)
     const half = Math.floor(prompts.length / 2)
@@ -240,6 +250,8 @@ agent({ name: 'scripted' })
     else if (verb === 'blocks') await say(client, sessionId, JSON.stringify(prompt))
     else if (verb === 'prompts') await say(client, sessionId, JSON.stringify(sessions[sessionId]))
     else if (verb === 'many') for (let nth = 0; nth < 1000; nth++) await say(client, sessionId, `${nth},`)
+    else if (verb === 'servers') await say(client, sessionId, JSON.stringify(servers))
+    else if (verb === 'remind') await say(client, sessionId, await remind(argument))
     else if (verb === 'mode') await say(client, sessionId, mode)
     else if (verb === 'model') await say(client, sessionId, `${model} ${mode}`)
     else if (verb === 'become') {
@@ -279,6 +291,26 @@ async function replay(client: AgentContext, sessionId: string, prompts: string[]
     await say(client, sessionId, 'hello')
     await pause()
   }
+}
+
+/** Calls the tool `remind`, as real agents do: `WHEN | TEXT`, several in lines. Returns what it says. */
+async function remind(argument: string): Promise<string> {
+  const [server] = servers
+  if (!server || !('command' in server)) return 'no tool'
+  connected ??= (async () => {
+    const { args, command } = server
+    const env = Object.fromEntries(server.env.map(({ name, value }) => [name, value]))
+    const client = new Client({ name: 'scripted', version: '1' })
+    await client.connect(new StdioClientTransport({ args: [...args], command, env }))
+    return client
+  })()
+  const client = await connected
+  const calls = argument.split('\n').map(async line => {
+    const [when = '', text = ''] = line.split(' | ')
+    const { content, isError } = await client.callTool({ name: 'remind', arguments: { when, text } })
+    return `${isError ? 'error' : 'ok'}: ${(content as { text: string }[])[0]?.text}`
+  })
+  return (await Promise.all(calls)).join('\n')
 }
 
 let messages = 0

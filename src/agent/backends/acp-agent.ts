@@ -1,5 +1,10 @@
 /** An agent program that speaks version 1 of the Agent Client Protocol, with one session. */
-import type { AgentCapabilities, ClientConnection, SessionInfo } from '@agentclientprotocol/sdk'
+import type {
+  AgentCapabilities,
+  ClientConnection,
+  McpServerStdio,
+  SessionInfo,
+} from '@agentclientprotocol/sdk'
 import type { Environment } from '../../config.ts'
 import { isSvcError, type KeptSession } from '../../index.ts'
 import { type Clock, endsWithin } from '../../platform/clock.ts'
@@ -18,6 +23,7 @@ import {
 import type { WantedMode } from '../config.ts'
 import { type AgentProgram, agentError, startProgram } from '../process.ts'
 import { toOneLine } from '../question-text.ts'
+import { RemindTool } from '../remind.ts'
 import { chooseMode, describeMode, isAsking, type OfferedChoices, readOffer, toChoice } from './acp-modes.ts'
 import { type OutputBudget, openMessages } from './acp-stream.ts'
 import { AcpTurn, toBlocks } from './acp-turn.ts'
@@ -61,10 +67,16 @@ export interface AcpLimits {
   readonly idleMs: number
 }
 
+/** The tools that svc gives a program, and how it starts their servers. */
+interface AgentTools {
+  readonly remind: RemindTool | undefined
+  readonly servers: McpServerStdio[]
+}
+
 export class AcpAgent {
   readonly #program: AgentProgram
   readonly #connection: ClientConnection
-  readonly #options: AcpOptions
+  readonly #options: AcpOptions & AgentTools
   readonly #budget: OutputBudget
   /** Absent until the agent has answered for the first time. */
   #capabilities: AgentCapabilities | undefined
@@ -88,7 +100,7 @@ export class AcpAgent {
 
   private constructor(
     program: AgentProgram,
-    options: AcpOptions,
+    options: AcpOptions & AgentTools,
     acp: typeof import('@agentclientprotocol/sdk'),
   ) {
     this.#program = program
@@ -108,13 +120,24 @@ export class AcpAgent {
       .connect(openMessages(program, this.#budget))
   }
 
-  /** Starts the program in a folder. @throws SvcError */
-  static async start(folder: string, options: AcpOptions): Promise<AcpAgent> {
+  /** Starts the program. @throws SvcError */
+  static async start(
+    { canPropose, folder }: Pick<SessionContext, 'canPropose' | 'folder'>,
+    options: AcpOptions,
+  ): Promise<AcpAgent> {
     const { command, env, given, isolatedFrom } = options
     const place = { folder, given, isolatedFrom, ...(env && { env }) }
-    const program = await startProgram({ command, settings: command, ...place })
-    // Loading takes 100 ms the first time, in which the program starts.
-    return new AcpAgent(program, options, await import('@agentclientprotocol/sdk'))
+    const remind = canPropose ? new RemindTool() : undefined
+    try {
+      const servers = remind ? [await remind.open()] : []
+      const settings = [...command, ...servers.flatMap(({ args, command }) => [command, ...args])]
+      const program = await startProgram({ command, settings, ...place })
+      // Loading takes 100 ms the first time, in which the program starts.
+      return new AcpAgent(program, { ...options, remind, servers }, await import('@agentclientprotocol/sdk'))
+    } catch (error) {
+      remind?.close()
+      throw error
+    }
   }
 
   /** The agent's id of the session. */
@@ -153,7 +176,10 @@ export class AcpAgent {
         if (this.#isLoaded) await this.#untilQuiet(signal)
         return { isSame: true, mode }
       }
-      const request = this.#connection.agent.request('session/new', { cwd, mcpServers: [] })
+      const request = this.#connection.agent.request('session/new', {
+        cwd,
+        mcpServers: this.#options.servers,
+      })
       const begun = await this.#within(request, 'session/new', signal)
       this.#session = begun.sessionId
       this.#takeOffers(begun)
@@ -236,6 +262,7 @@ export class AcpAgent {
 
   /** Ends the program. */
   async end(): Promise<void> {
+    this.#options.remind?.close()
     this.#connection.close()
     await this.#program.end()
   }
@@ -289,7 +316,7 @@ export class AcpAgent {
   async #continue(sessionId: string, cwd: string, signal: AbortSignal): Promise<object | undefined> {
     const { loadSession, sessionCapabilities } = this.#capabilities ?? {}
     const { agent } = this.#connection
-    const input = { sessionId, cwd, mcpServers: [] }
+    const input = { sessionId, cwd, mcpServers: this.#options.servers }
     try {
       let answer: unknown
       const canResume = Boolean(sessionCapabilities?.resume)
@@ -327,6 +354,8 @@ export class AcpAgent {
     using linked = linkSignals(context.signal, turn.stopped)
     const { signal } = linked
     const sessionId = this.#session ?? ''
+    const { remind } = this.#options
+    if (remind) remind.propose = context.propose
     this.#turn = turn
     this.#budget.bytes = turnBytes
     try {
@@ -357,6 +386,7 @@ export class AcpAgent {
       throw await this.#explain(error, signal)
     } finally {
       this.#turn = undefined
+      if (remind) remind.propose = undefined
       this.#isLoaded = false
     }
   }

@@ -39,7 +39,7 @@ class AcpBackend implements Backend {
   }
 
   async describe(folder: string, signal: AbortSignal): Promise<string> {
-    const agent = await AcpAgent.start(folder, this.#options)
+    const agent = await AcpAgent.start({ folder }, this.#options)
     try {
       return (await agent.openSession({ folder, signal })).mode
     } finally {
@@ -93,8 +93,9 @@ class AcpBackend implements Backend {
     }
   }
 
-  #start({ folder, isolatedFrom = this.#options.isolatedFrom }: SessionContext): Promise<AcpAgent> {
-    return AcpAgent.start(folder, { ...this.#options, isolatedFrom })
+  #start(context: SessionContext): Promise<AcpAgent> {
+    const { isolatedFrom = this.#options.isolatedFrom } = context
+    return AcpAgent.start(context, { ...this.#options, isolatedFrom })
   }
 
   /** Returns the program that has the session. It may have a turn, or be ending. */
