@@ -6,7 +6,6 @@ import {
   isSvcError,
   type Message,
   type OpenMessage,
-  type StoredTurn,
   type Svc,
 } from '../index.ts'
 import { consumerOf } from '../model/agent.ts'
@@ -16,14 +15,14 @@ import { Permits } from '../platform/permits.ts'
 import { followSignal } from '../platform/signals.ts'
 import type { Repetition } from '../platform/tasks.ts'
 import { Approvals } from './approvals.ts'
-import type { Backend, PermissionRequest } from './backend.ts'
+import type { Backend } from './backend.ts'
 import { Choosing } from './choosing.ts'
 import { findCommand } from './commands.ts'
 import type { AgentConfig } from './config.ts'
 import { UserConversation } from './conversation.ts'
 import { type AgentBase, createDelivery } from './delivery.ts'
-import type { Taken } from './questions.ts'
-import type { Standing } from './talkers.ts'
+import { type QuestionPorts, Questions } from './questions.ts'
+import { followSessions, type Standing } from './talkers.ts'
 import { Times } from './times.ts'
 import type { TurnPorts } from './turn.ts'
 
@@ -35,17 +34,11 @@ const maxTurns = 8
 const lookEveryMs = 1000
 const renewEveryMs = 15_000
 
-export interface AgentPorts extends AgentBase {
+export interface AgentPorts extends Omit<AgentBase, 'names'> {
   /** The data directory, which an isolated agent does not see. */
   readonly dataFolder: string
-  /** Asks the operator what an agent wants to do. @returns the id of the chosen option */
-  ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string>
-  /** Takes a message that answers a question (`Questions`). */
-  takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
-  /** Returns the agent whose question a message answers, if that one runs. */
-  findAsker(message: Message): Promise<string | undefined>
-  /** Ends the questions of an earlier process. */
-  closeLost(agent: string): Promise<void>
+  /** What asks the operator, in place of the agent's own. */
+  readonly questions?: Pick<Questions, 'ask' | 'closeLost' | 'findAsker' | 'takeAnswer'>
 }
 
 /**
@@ -62,11 +55,13 @@ export async function runAgent(
 ): Promise<void> {
   const { clock, log } = ports
   try {
+    const names = await followSessions(ports.agents ?? [], await svc.workAsAgent())
+    const own = { ...ports, names }
     for (let isWaiting = false; !closing.aborted; await clock.sleep(lookEveryMs, closing)) {
       const work = await svc.workAsAgent()
-      if (await work.claimAgent(config.name, await sessionOf(config, ports))) {
+      if (await work.claimAgent(config.name, await sessionOf(config, own))) {
         isWaiting = false
-        await new Agent(svc, work, backend, config, ports).run(closing)
+        await new Agent(svc, work, backend, config, own).run(closing)
       } else if (!isWaiting) {
         isWaiting = true
         log.warn('another process runs an agent of this name; this one waits until it ends', {
@@ -81,22 +76,25 @@ export async function runAgent(
   }
 }
 
+type OwnPorts = AgentPorts & AgentBase
+
 /** Returns the only session that an agent answers in, as it is called now; undefined: all. */
-const sessionOf = async ({ name, session }: AgentConfig, { names }: Pick<AgentPorts, 'names'>) =>
+const sessionOf = async ({ name, session }: AgentConfig, { names }: Pick<OwnPorts, 'names'>) =>
   (await names?.get(name)?.()) ?? (session && normalizeSessionName(session))
 
 /** The agent, while this process has the claim on it. */
 class Agent {
   readonly #svc: Svc
-  readonly #ports: AgentPorts & TurnPorts
+  readonly #ports: OwnPorts & TurnPorts
   readonly #approvals: Approvals
   readonly #choosing: Choosing
   readonly #conversations = new Map<string, UserConversation>()
+  readonly #questions: Pick<Questions, 'ask' | 'closeLost' | 'findAsker' | 'takeAnswer'>
   /** Aborts when the claim is lost or given up. */
   readonly #over = new AbortController()
 
-  constructor(svc: Svc, work: AgentWork, backend: Backend, config: AgentConfig, ports: AgentPorts) {
-    const { clock, findAsker } = ports
+  constructor(svc: Svc, work: AgentWork, backend: Backend, config: AgentConfig, ports: OwnPorts) {
+    const { clock, log } = ports
     const over = this.#over.signal
     const { delivery, people } = createDelivery(svc, work, config, ports, {
       over,
@@ -107,13 +105,19 @@ class Agent {
     })
     const show = delivery.show.bind(delivery)
     this.#approvals = new Approvals({ svc, work, people, config, show, clock })
+    const times = new Times({ work, people, delivery, config, clock })
+    const decide: QuestionPorts['decide'] = (question, ...answer) =>
+      (question.drafts?.length ? this.#approvals : times).decide(question, ...answer)
+    const asking = { svc, work, people, delivery, decide, pauseMs: config.gatherMs, clock, log }
+    const questions = ports.questions ?? new Questions(asking)
+    this.#questions = questions
+    const findAsker = (message: Message) => questions.findAsker(message)
     const take = (open: OpenMessage) => this.#take(open)
     this.#choosing = new Choosing({ svc, work, people, delivery, config, findAsker, take, clock })
     this.#svc = svc
-    const times = new Times({ work, people, delivery, config, clock })
     const [permits, guestPermits] = [new Permits(maxTurns), new Permits(maxTurns / 2)]
-    const parts = { svc, work, backend, config, people, delivery, times, permits, guestPermits, over }
-    this.#ports = { ...ports, ...parts }
+    const parts = { svc, work, backend, config, people, delivery, questions, times, over }
+    this.#ports = { ...ports, ...parts, permits, guestPermits }
   }
 
   /** Works until the process closes, or another one has the claim. */
@@ -122,7 +126,7 @@ class Agent {
     const { name, operator } = this.#ports.config
     const { signal } = this.#over
     const unlink = followSignal(closing, this.#over)
-    await this.#ports.closeLost(name)
+    await this.#questions.closeLost(name)
     // Others know of it before it decides about the first message.
     await this.#ports.work.begin(name)
     if (!(await this.#claim())) return unlink()
@@ -189,7 +193,7 @@ class Agent {
     const key = { agent: this.#ports.config.name, session, user }
     const isOperator = standing === 'operator'
     const taken =
-      standing === 'stranger' ? 'no' : await this.#ports.takeAnswer(open.message, isOperator || undefined)
+      standing === 'stranger' ? 'no' : await this.#questions.takeAnswer(open.message, isOperator || undefined)
     if (taken === 'taken' || isOperator || (standing === 'stranger' && (await this.#hasTurn(key))))
       await open.settle(true)
     else if (standing === 'stranger') this.#conversationOf(key).take(open, 'stranger')

@@ -47,7 +47,7 @@ export interface AskingPorts {
   readonly log: Log
 }
 
-export class Asking extends RoomPart<AskingPorts> {
+export class Asking<Ports extends AskingPorts = AskingPorts> extends RoomPart<Ports> {
   /** The open requests of each turn, by its id. They are asked one after another. */
   readonly #lines = new Map<number, { count: number; last: Promise<unknown> }>()
   /** Questions are sent one after another, so that each sees how many answers the one before left. */

@@ -5,6 +5,17 @@ import { withoutSecrets } from './redact.ts'
 /** `ask`: a mode that asks before the agent acts. `own`: the agent's own. Or a mode by its name. */
 export type WantedMode = 'ask' | 'own' | { readonly name: string }
 
+/** An address with the API of OpenAI, such as Ollama's. */
+export interface OpenAiConfig {
+  /** With its version: `http://127.0.0.1:11434/v1`. */
+  readonly url: string
+  readonly model: string
+  /** File that holds the key of the address. */
+  readonly keyFile?: string | undefined
+  /** What the model is asked to be. */
+  readonly system?: string | undefined
+}
+
 /** Which agent program answers, and how svc talks to it. */
 export type BackendConfig =
   | {
@@ -19,16 +30,7 @@ export type BackendConfig =
       /** Mode of its sessions; absent: one that asks. */
       readonly mode?: WantedMode
     }
-  | {
-      /** An address with the API of OpenAI, such as Ollama's. */
-      readonly kind: 'openai'
-      readonly url: string
-      readonly model: string
-      /** File that holds the key of the address. */
-      readonly keyFile?: string | undefined
-      /** What the model is asked to be. */
-      readonly system?: string | undefined
-    }
+  | (OpenAiConfig & { readonly kind: 'openai' })
 
 /** Returns what an agent is, for those who choose one: nothing that may be a secret. */
 export function describeBackend(backend: BackendConfig): string {

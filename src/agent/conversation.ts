@@ -161,7 +161,7 @@ export class UserConversation {
 
   /** Takes a message that may answer a question. @returns false if it does not */
   async #takeAnswer(open: OpenMessage, isAlone: boolean): Promise<boolean> {
-    const taken = this.#ports.takeAnswer(open.message, isAlone)
+    const taken = this.#ports.questions.takeAnswer(open.message, isAlone)
     const isNone = await taken.then(
       how => how !== 'taken',
       () => false,

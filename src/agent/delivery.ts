@@ -19,6 +19,7 @@ import { keyKnownMs } from '../model/message.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isInside, realPathOf } from '../platform/files.ts'
 import type { Log } from '../platform/log.ts'
+import { RoomPart } from '../platform/runtime.ts'
 import type { Tasks } from '../platform/tasks.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
@@ -91,18 +92,12 @@ export function createDelivery(
   }
 }
 
-export class AnswerDelivery {
-  readonly #ports: DeliveryPorts
-  readonly #slots: PaceSlots
+export class AnswerDelivery extends RoomPart<DeliveryPorts> {
+  readonly #slots = new PaceSlots(this.ports)
   /** When the answers of turns that wait for a slot will come (Unix ms). */
   readonly #dueAt = new Map<number, number>()
   /** By user: the outbox id of the newest answer to a command, which may still wait. */
   readonly #replies = new Map<string, string>()
-
-  constructor(ports: DeliveryPorts) {
-    this.#ports = ports
-    this.#slots = new PaceSlots(ports)
-  }
 
   /**
    * Sends as many parts as the user's answers allow, and keeps one answer in reserve. The turn ends as `answered`, or
@@ -112,7 +107,7 @@ export class AnswerDelivery {
    * @throws SvcError `store_unavailable`, `shutting_down`; ClaimLost
    */
   async deliver(turn: StoredTurn, isStopped = () => false): Promise<void> {
-    const { approvals, log } = this.#ports
+    const { approvals, log } = this.ports
     const parts = turn.answer?.parts ?? []
     const isDraft = (await approvals?.areNeeded(turn)) === true
     const drafts: number[] = []
@@ -123,7 +118,7 @@ export class AnswerDelivery {
     if (!isDraft && turn.status !== 'more') await this.#awaitSlot(turn, isStopped)
     else if (!isDraft && (await this.#isTooEarly(turn))) return
     const end = this.#isLate(turn) ? nth : nth + (await this.#countFitting(turn, parts.slice(nth)))
-    const mark = end < parts.length ? await this.#ports.people.findMark(turn) : undefined
+    const mark = end < parts.length ? await this.ports.people.findMark(turn) : undefined
     const more = end < parts.length ? (await this.textsFor(turn)).more(parts.length - end, mark) : undefined
     // A file has no room for a line, so the last text has it.
     const last = more || isDraft ? -1 : parts.findLastIndex(part => 'text' in part)
@@ -139,10 +134,10 @@ export class AnswerDelivery {
     } catch (error) {
       if (!isFinal(error)) throw error
       log.warn('answer of an agent not sent', { turn: turn.id, part: nth, error })
-      return this.#change(turn, { status: 'more', error: error.message, ended_at: this.#ports.clock.now() })
+      return this.#change(turn, { status: 'more', error: error.message, ended_at: this.ports.clock.now() })
     }
     const status = nth < parts.length ? 'more' : 'answered'
-    await this.#change(turn, { status, ended_at: this.#ports.clock.now() })
+    await this.#change(turn, { status, ended_at: this.ports.clock.now() })
   }
 
   /**
@@ -158,7 +153,7 @@ export class AnswerDelivery {
     key: string,
     how?: 'common',
   ): Promise<void> {
-    const mark = to.agent === undefined ? undefined : await this.#ports.people.findMark(to)
+    const mark = to.agent === undefined ? undefined : await this.ports.people.findMark(to)
     const marked = mark ? (texts: Texts) => `[${mark}] ${text(texts)}` : text
     await this.show(to, marked, key, { saysLeft: true, how })
   }
@@ -168,7 +163,7 @@ export class AnswerDelivery {
     const chat = `${to.session}\0${to.user_id}`
     const earlier = this.#replies.get(chat)
     this.#replies.delete(chat)
-    if (earlier !== undefined) await this.#ports.svc.outbox.cancel(earlier).catch(ignoreFinal)
+    if (earlier !== undefined) await this.ports.svc.outbox.cancel(earlier).catch(ignoreFinal)
     const sent = await this.show(to, text, key, { how: 'common' })
     if (sent?.status === 'queued' && sent.outbox_id) this.#replies.set(chat, sent.outbox_id)
   }
@@ -196,7 +191,7 @@ export class AnswerDelivery {
     key: string,
     { saysLeft = false, how }: { saysLeft?: boolean; how?: 'common' | undefined } = {},
   ): Promise<SendResult | undefined> {
-    const { log } = this.#ports
+    const { log } = this.ports
     try {
       const texts = await this.textsFor(to)
       const { free, freeAt } = await this.#slots.look(to)
@@ -218,7 +213,7 @@ export class AnswerDelivery {
     text: (texts: Texts) => string,
     key: string,
   ): Promise<void> {
-    const to = await this.#ports.people.findOperator(session)
+    const to = await this.ports.people.findOperator(session)
     if (to === undefined || to.user_id === user_id) return
     if (await this.hasRoom(to)) await this.tell(to, text, key)
   }
@@ -226,7 +221,7 @@ export class AnswerDelivery {
   /** Returns the texts in the language of the user. */
   async textsFor({ session, user_id }: Recipient): Promise<Texts> {
     const wanted = { session, user_id, direction: 'received', limit: messagesForLanguage } as const
-    const { messages } = await this.#ports.svc.history(wanted).catch(error => {
+    const { messages } = await this.ports.svc.history(wanted).catch(error => {
       if (!isFinal(error)) throw error
       return { messages: [] }
     })
@@ -235,7 +230,7 @@ export class AnswerDelivery {
 
   /** Whether the delivery began so long ago that svc may no longer know the key of the part that was being sent. */
   #isLate({ started_at = 0, status }: StoredTurn): boolean {
-    return status === 'answering' && this.#ports.clock.now() - started_at > keyKnownMs
+    return status === 'answering' && this.ports.clock.now() - started_at > keyKnownMs
   }
 
   /** Returns how many of these parts are sent now. */
@@ -256,7 +251,7 @@ export class AnswerDelivery {
    * @throws same as `deliver`
    */
   async awaitTurn(turn: StoredTurn, isStopped: () => boolean): Promise<boolean> {
-    return (await this.#ports.approvals?.areNeeded(turn)) !== true && this.#awaitSlot(turn, isStopped)
+    return (await this.ports.approvals?.areNeeded(turn)) !== true && this.#awaitSlot(turn, isStopped)
   }
 
   /**
@@ -267,7 +262,7 @@ export class AnswerDelivery {
    * @throws ClaimLost if the user was erased; the reason of the signal
    */
   async #awaitSlot(turn: StoredTurn, isStopped: () => boolean): Promise<boolean> {
-    const { clock, over, work } = this.#ports
+    const { clock, over, work } = this.ports
     let dueAt = 0
     try {
       for (; !isStopped(); await clock.sleep(lookEveryMs, over)) {
@@ -302,18 +297,18 @@ export class AnswerDelivery {
       await this.#send(
         turn,
         { text: (await this.textsFor(turn)).moreIn(minutes) },
-        `${keyOf(turn)}:more:${this.#ports.clock.now()}`,
+        `${keyOf(turn)}:more:${this.ports.clock.now()}`,
       )
     return true
   }
 
   #minutesTo(time: number): number {
-    return Math.max(1, Math.ceil((time - this.#ports.clock.now()) / 60_000))
+    return Math.max(1, Math.ceil((time - this.ports.clock.now()) / 60_000))
   }
 
   /** Counts the answers that are left to a user, without those that waiting messages will use. */
   async countLeft({ session, user_id }: Recipient): Promise<number> {
-    const { people, svc } = this.#ports
+    const { people, svc } = this.ports
     const [user] = await (await people.getSender()).users({ session, user_id })
     const waiting = await svc.outbox.list({ session, user_id })
     const used = waiting.flatMap(({ parts }) => parts).filter(({ status }) => status === 'queued').length
@@ -347,7 +342,7 @@ export class AnswerDelivery {
       // The key is known with other content: the part was sent before the file, or the line at its end, changed.
       if (error.code === 'idempotency_conflict') return undefined
       if (!('path' in part)) throw error
-      this.#ports.log.warn('file of an agent not sent', { turn: turn.id, path: part.path, error })
+      this.ports.log.warn('file of an agent not sent', { turn: turn.id, path: part.path, error })
       const { noFile } = await this.textsFor(turn)
       return this.#send(
         turn,
@@ -366,7 +361,7 @@ export class AnswerDelivery {
     more?: string,
     how?: 'common' | 'draft',
   ): Promise<SendResult> {
-    const sender = await this.#ports.people.getSender(how)
+    const sender = await this.ports.people.getSender(how)
     const text = [...('text' in part ? [part.text] : []), ...(more ? [more] : [])].join('\n\n')
     const input = {
       to: user_id,
@@ -380,12 +375,12 @@ export class AnswerDelivery {
     } as const
     // The agent may have replaced the file by a link to one that it may not read, and a store that comes from elsewhere may
     // name any file.
-    const below = 'path' in part ? await this.#ports.findFolder({ session, user_id }, part.path) : undefined
+    const below = 'path' in part ? await this.ports.findFolder({ session, user_id }, part.path) : undefined
     return sender.send(input, { ...(below !== undefined && { below }) })
   }
 
   #change({ id }: StoredTurn, change: TurnChange): Promise<void> {
-    return changeTurn(this.#ports.work, id, change)
+    return changeTurn(this.ports.work, id, change)
   }
 }
 

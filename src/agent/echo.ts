@@ -9,7 +9,13 @@ import { basename, join } from 'node:path'
 import process from 'node:process'
 import { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { AgentContext, PromptRequest, PromptResponse } from '@agentclientprotocol/sdk'
+import type {
+  AgentContext,
+  McpServer,
+  McpServerStdio,
+  PromptRequest,
+  PromptResponse,
+} from '@agentclientprotocol/sdk'
 import { parseFields } from '../platform/fields.ts'
 import { readText, replaceFile } from '../platform/files.ts'
 import { formatCount } from '../platform/format.ts'
@@ -21,6 +27,8 @@ export interface EchoPorts {
   readonly signal: AbortSignal
   /** Asks the owner for permission. Absent: it cannot ask. */
   ask?(text: string): Promise<boolean>
+  /** Proposes a time. Absent: it has no tool for that. @returns what the tool says */
+  remind?(when: string): Promise<string>
   /** Over ACP: how it works. */
   readonly session?: EchoSession
 }
@@ -35,14 +43,14 @@ interface EchoSession {
   prompts: number
 }
 
-type Trick = (ports: EchoPorts, number: number) => Promise<string>
+type Trick = (ports: EchoPorts, number: number, line: string) => Promise<string>
 
 const pictureName = 'picture.png'
 /** A green speech bubble with a face, 96 by 96 pixels. */
 const picture =
   'iVBORw0KGgoAAAANSUhEUgAAAGAAAABgAgMAAACf9p+rAAAACVBMVEX///8HwWD///+MuYmfAAABLElEQVR42u2WuxHDIAyG5cIjeB9GoAAXjOB9PAKFmTJxxEM8/nPiVLmLCnLRd9IfEBIh+tstU0PvZJ+mgX9EbLQ23ZKAHSbqk5WAJkT4K5VZAgMyyVxT5Rfycw0MyCRyNf78u6YW6Cswt8AA7awOAX/ZxaqE9hbKGtUZhLDn9QrMPTAFrCH4tCaw9BH2K1DtQ4Jq5xYc1RUY+PkUP091EzjPnvVoATvSZwFrAr6AWA8Gm28KZeOxygrGmnsO7C7D9hJx/fVxXKhD3mrewOlznDA1SKrtaXt/qd3pP6pLHfujBJi6o1wO6FptbxsddS3uczgZ4CyB0wfPKzjh3pqJGgECQAGgwWTXg5Fvhu/H+OlgoBAgAAwCGgGFAHgBkQQhCUIShCQISZD+kb8JD55zeOT2eV4rAAAAAElFTkSuQmCC'
 
-const words = '`long`, `picture`, `ask`, `about`, `slow 5`, `fail`'
+const words = '`long`, `picture`, `ask`, `remind tomorrow 7:30`, `about`, `slow 5`, `fail`'
 
 /** The words and what each does, in English and in Chinese. A word counts at the beginning of a line. */
 const tricks: readonly (readonly [words: RegExp, trick: Trick])[] = [
@@ -64,6 +72,11 @@ const tricks: readonly (readonly [words: RegExp, trick: Trick])[] = [
         ? 'You allowed it. I did nothing, of course.'
         : 'You did not allow it, so I did not do it.'
     },
+  ],
+  [
+    /^(?:remind|提醒)(?![a-z])/i,
+    async ({ remind }, _number, line) =>
+      remind?.(line.replace(/^\s*(?:remind|提醒)/i, '').trim()) ?? 'I have no tool for that.',
   ],
   [
     /^(?:about|关于)(?![a-z])/i,
@@ -96,7 +109,7 @@ export async function echo(prompt: string, ports: EchoPorts): Promise<string> {
   if (text.startsWith('/shout ')) return text.slice('/shout '.length).toUpperCase()
   for (const line of text.split('\n'))
     for (const [pattern, trick] of tricks)
-      if (pattern.test(line.trim())) return trick(ports, Number(/\d{1,4}/.exec(line)?.[0] ?? 0))
+      if (pattern.test(line.trim())) return trick(ports, Number(/\d{1,4}/.exec(line)?.[0] ?? 0), line)
   return text === '' ? 'You said nothing.' : `You said: ${text}`
 }
 
@@ -138,26 +151,31 @@ export async function serveEchoOverAcp(input: Readable, output: Writable): Promi
   const { agent, methods, ndJsonStream, RequestError } = await import('@agentclientprotocol/sdk')
   const sessions = new Map<string, EchoSession>()
   const running = new Map<string, AbortController>()
-  const begin = async (client: AgentContext, sessionId: string, session: EchoSession | undefined) => {
+  const servers = new Map<string, McpServer | undefined>()
+  type Going = { client: AgentContext; params: { cwd: string; mcpServers?: McpServer[] } }
+  const begin = async ({ client, params }: Going, sessionId: string, session: EchoSession | undefined) => {
     if (!session) throw RequestError.sessionNotFound(sessionId)
     sessions.set(sessionId, session)
+    servers.set(sessionId, params.mcpServers?.[0])
     const availableCommands = [{ name: 'shout', description: 'Repeats in capitals' }]
     const update = { sessionUpdate: 'available_commands_update' as const, availableCommands }
     await client.notify('session/update', { sessionId, update })
     return { sessionId, ...offersOf(session) }
   }
-  type Going = { client: AgentContext; params: { cwd: string; sessionId: string } }
-  const goOn = async ({ client, params: { cwd, sessionId } }: Going) =>
-    begin(client, sessionId, sessions.get(sessionId) ?? (await readSessions(cwd))?.[sessionId])
+  const goOn = async (going: Going & { params: { sessionId: string } }) => {
+    const { cwd, sessionId } = going.params
+    return begin(going, sessionId, sessions.get(sessionId) ?? (await readSessions(cwd))?.[sessionId])
+  }
   const app = agent({ name: 'svc-echo-agent' })
     .onRequest(methods.agent.initialize, () => ({
       protocolVersion: 1,
       agentCapabilities: { loadSession: true, sessionCapabilities: { list: {}, resume: {} } },
       authMethods: [],
     }))
-    .onRequest(methods.agent.session.new, ({ client, params: { cwd: folder } }) =>
-      begin(client, randomUUID(), { folder, mode: 'careful', model: 'small', title: '', at: 0, prompts: 0 }),
-    )
+    .onRequest(methods.agent.session.new, going => {
+      const session = { mode: 'careful', model: 'small', title: '', at: 0, prompts: 0 }
+      return begin(going, randomUUID(), { folder: going.params.cwd, ...session })
+    })
     .onRequest(methods.agent.session.load, goOn)
     .onRequest(methods.agent.session.resume, goOn)
     .onRequest(methods.agent.session.list, async ({ params: { cwd } }) => {
@@ -180,7 +198,7 @@ export async function serveEchoOverAcp(input: Readable, output: Writable): Promi
       const session = sessions.get(params.sessionId)
       if (!session) throw RequestError.sessionNotFound(params.sessionId)
       running.set(params.sessionId, stop)
-      return answer(client, params, session, stop.signal)
+      return answer(client, params, session, servers.get(params.sessionId), stop.signal)
     })
   const stream = ndJsonStream(
     Writable.toWeb(output) as WritableStream<Uint8Array>,
@@ -189,10 +207,26 @@ export async function serveEchoOverAcp(input: Readable, output: Writable): Promi
   await app.connect(stream).closed
 }
 
+/** Calls the tool of svc, as real agents do: by the server that svc named. */
+async function callRemind({ args, command, env }: McpServerStdio, when: string): Promise<string> {
+  const [{ Client }, { StdioClientTransport }] = await Promise.all([
+    import('@modelcontextprotocol/client'),
+    import('@modelcontextprotocol/client/stdio'),
+  ])
+  const client = new Client({ name: 'svc-echo-agent', version: '1' })
+  const variables = Object.fromEntries(env.map(({ name, value }) => [name, value]))
+  await client.connect(new StdioClientTransport({ command, args, env: variables }))
+  const called = { name: 'remind', arguments: { when, text: 'Hello again' } }
+  const { content } = await client.callTool(called)
+  await client.close()
+  return content.map(block => (block.type === 'text' ? block.text : '')).join('\n')
+}
+
 async function answer(
   client: AgentContext,
   { prompt, sessionId }: PromptRequest,
   session: EchoSession,
+  server: McpServer | undefined,
   signal: AbortSignal,
 ): Promise<PromptResponse> {
   const { folder, title } = session
@@ -212,7 +246,8 @@ async function answer(
   const all = { ...(await readSessions(folder)), [sessionId]: session }
   await replaceFile(fileOf(folder), JSON.stringify(all))
   try {
-    const said = await echo(text, { folder, signal, ask, session })
+    const remind = server && 'command' in server ? (when: string) => callRemind(server, when) : undefined
+    const said = await echo(text, { folder, signal, ask, session, ...(remind && { remind }) })
     const content = { type: 'text' as const, text: said }
     await client.notify('session/update', {
       sessionId,

@@ -12,19 +12,8 @@ import { isOfModel } from './backends/known-programs.ts'
 
 /** Files of `/etc` that programs need: for names, certificates and the libraries of the system. */
 const settings = [
-  'alternatives',
-  'ca-certificates',
-  'group',
-  'hosts',
-  'ld.so.cache',
-  'ld.so.conf',
-  'ld.so.conf.d',
-  'localtime',
-  'nsswitch.conf',
-  'passwd',
-  'pki',
-  'resolv.conf',
-  'ssl',
+  ...['alternatives', 'ca-certificates', 'group', 'hosts', 'ld.so.cache', 'ld.so.conf', 'ld.so.conf.d'],
+  ...['localtime', 'nsswitch.conf', 'passwd', 'pki', 'resolv.conf', 'ssl'],
 ]
 
 /** The folder of the sources of svc. */

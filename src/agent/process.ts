@@ -43,16 +43,10 @@ const watched = [
   'exec "$@" 3<&-',
 ].join('\n')
 
-export interface ProgramOptions {
+/** How an agent program is started, whatever it works on. */
+export interface AgentCommand {
   /** Program and arguments. A program with a slash is relative to the folder in which svc was started. */
   readonly command: readonly string[]
-  /**
-   * The words of the command that the user configured. In a sandbox the files that they name by absolute paths are
-   * visible.
-   */
-  readonly settings: readonly string[]
-  /** Working folder. */
-  readonly folder: string
   /** The environment of svc, from which that of the program is derived. */
   readonly env?: Environment
   /** Names of variables that it gets besides: those that svc reads itself, and in a sandbox others. */
@@ -61,23 +55,21 @@ export interface ProgramOptions {
   readonly isolatedFrom?: string | undefined
 }
 
+export interface ProgramOptions extends AgentCommand {
+  /**
+   * The words of the command that the user configured. In a sandbox the files that they name by absolute paths are
+   * visible.
+   */
+  readonly settings: readonly string[]
+  /** Working folder. */
+  readonly folder: string
+}
+
 /** How a program ended. */
 export interface ProgramEnd {
   /** Exit status; absent if a signal ended it. */
   readonly status?: number
   readonly signal?: string
-}
-
-/** A running program. Read its stdout to the end, or destroy it. */
-export interface AgentProgram {
-  readonly stdin: Writable
-  readonly stdout: Readable
-  /** Resolves when the program and everything in its group has ended. Never rejects. */
-  readonly ended: Promise<ProgramEnd>
-  /** Ends it: SIGTERM to the group, and SIGKILL after `graceMs`, by default 3 s. */
-  end(graceMs?: number): Promise<void>
-  /** Returns the error for a program that ended, with the last lines that it wrote on stderr. */
-  failure(end: ProgramEnd, said?: string): AgentFailure
 }
 
 /** Why an agent failed, for its owner (`failure-text.ts`). */
@@ -139,12 +131,14 @@ export async function startProgram(options: ProgramOptions): Promise<AgentProgra
       failed(badArgument('command', `${program} cannot be started (${error.message})`)),
     )
   })
-  return new RunningProgram(child, command)
+  return new AgentProgram(child, command)
 }
 
-class RunningProgram implements AgentProgram {
+/** A running program. Read its stdout to the end, or destroy it. */
+export class AgentProgram {
   readonly stdin: Writable
   readonly stdout: Readable
+  /** Resolves when the program and everything in its group has ended. Never rejects. */
   readonly ended: Promise<ProgramEnd>
   readonly #child: ChildProcess
   readonly #name: string
@@ -171,6 +165,7 @@ class RunningProgram implements AgentProgram {
     this.ended = this.#watch()
   }
 
+  /** Ends it: SIGTERM to the group, and SIGKILL after `graceMs`, by default 3 s. */
   async end(graceMs = defaultGraceMs): Promise<void> {
     this.#signal('SIGTERM')
     if (await endsWithin(graceMs, this.ended)) return
@@ -178,6 +173,7 @@ class RunningProgram implements AgentProgram {
     await this.ended
   }
 
+  /** Returns the error for a program that ended, with the last lines that it wrote on stderr. */
   failure({ signal, status }: ProgramEnd, said = ''): AgentFailure {
     const how = signal === undefined ? `with status ${status}` : `by ${signal}`
     const last = toPlainText(decodeOutput(Buffer.from(this.#errors, 'latin1'))).trim() || said.trim()

@@ -26,31 +26,22 @@ export interface QuestionPorts extends AskingPorts {
 export type Taken = 'taken' | 'later' | 'no'
 
 /** Asks questions, and takes the messages that answer them. */
-export const createQuestions = (ports: QuestionPorts): Questions => new Questions(ports)
-
-export class Questions extends Asking {
-  readonly #ports: QuestionPorts
-
-  constructor(ports: QuestionPorts) {
-    super(ports)
-    this.#ports = ports
-  }
-
+export class Questions extends Asking<QuestionPorts> {
   /** Returns the agent that takes a message, since it looks like an answer to its question. */
   async findAsker(message: Message): Promise<string | undefined> {
     const found = await this.#read(message)
-    const noted = found && (await this.#ports.work.findAsker(message.id))
+    const noted = found && (await this.ports.work.findAsker(message.id))
     if (!found || noted !== undefined) return noted
     const { code } = found.said
     const isNamed = (one: StoredQuestion) => one.code === code
     const asked = code === undefined ? latestIn(message.session, found.open) : found.open.find(isNamed)
-    const agents = asked ? await this.#ports.people.listAgents() : []
+    const agents = asked ? await this.ports.people.listAgents() : []
     return agents.find(({ isRunning, name }) => isRunning && name === asked?.agent)?.name
   }
 
   /** Reads a message as an answer. @returns with the open questions, and those of them that its writer decides */
   async #read(message: Message) {
-    const { work } = this.#ports
+    const { work } = this.ports
     const text = saidIn(message)
     // Most messages are read without the store.
     if (!readAnswer(text, isCode)) return undefined
@@ -65,7 +56,7 @@ export class Questions extends Asking {
    * @param isAlone whether nothing else came within the pause; absent: that is not known yet
    */
   async takeAnswer(message: Message, isAlone?: boolean): Promise<Taken> {
-    const { work } = this.#ports
+    const { work } = this.ports
     // Questions of other programs to this person come first: their answers are no prompts.
     const asked = await work.takesAsAnswer(message)
     // Who took it in says that the question is over, if an answer is left for that.
@@ -110,7 +101,7 @@ export class Questions extends Asking {
     if (sent_at === undefined || (sent && !sent.repeated)) return
     const to = { session: message.session, user_id: message.from_user }
     const text = ({ question: texts }: Texts) => texts.howTo(code, options.length)
-    await this.#ports.delivery.tell(to, text, `agent:${message.id}:answer`)
+    await this.ports.delivery.tell(to, text, `agent:${message.id}:answer`)
   }
 
   /** Says that the question of a code is over. Without an answer left for that, the message is one as any other. */
@@ -118,12 +109,12 @@ export class Questions extends Asking {
     const { from_user: user_id, id, redelivered, session } = message
     if (!(await this.#hasAnswer(message))) return 'no'
     const text = ({ question }: Texts) => question.noQuestion
-    if (!redelivered) await this.#ports.delivery.tell({ session, user_id }, text, `agent:${id}:answer`)
+    if (!redelivered) await this.ports.delivery.tell({ session, user_id }, text, `agent:${id}:answer`)
     return 'taken'
   }
 
   async #hasAnswer({ from_user: user_id, session }: Message): Promise<boolean> {
-    return (await this.#ports.delivery.countLeft({ session, user_id })) > 0
+    return (await this.ports.delivery.countLeft({ session, user_id })) > 0
   }
 
   async #takeCode(said: Said, question: StoredQuestion & { chat: Chat }, message: Message): Promise<void> {
@@ -133,7 +124,7 @@ export class Questions extends Asking {
     const isNamed = named?.kind !== 'allow_always' || said.number !== undefined
     const option = chooseOption(said, options) ?? (isNamed ? named : undefined)
     if (drafts) {
-      if (await this.#ports.decide(question, said, message)) return
+      if (await this.ports.decide(question, said, message)) return
       await this.#tellAbout(message, ({ draft }) => draft.howTo(code))
     }
     // The text of a voice message is only a guess, so it may reject but not allow.
@@ -143,7 +134,7 @@ export class Questions extends Asking {
   }
 
   async #answer(question: StoredQuestion, option: QuestionOption, message: Message): Promise<void> {
-    const { svc, work } = this.#ports
+    const { svc, work } = this.ports
     const isRunning = (await work.getTurn(question.turn))?.status === 'running'
     const isTaken = isRunning && (await svc.agents.answer(question.id, option.id).then(() => true, isLate))
     // In the person's own turn no notice is needed: the answer of the agent comes next.
@@ -160,7 +151,7 @@ export class Questions extends Asking {
   async #tellAbout(message: Message, text: (texts: Texts) => string): Promise<void> {
     const { from_user: user_id, redelivered, session } = message
     if (redelivered || !(await this.#decides(user_id, session))) return
-    await this.#ports.delivery.tell({ session, user_id }, text, `agent:${message.id}:answer`)
+    await this.ports.delivery.tell({ session, user_id }, text, `agent:${message.id}:answer`)
   }
 
   /**
@@ -169,7 +160,7 @@ export class Questions extends Asking {
    * pause.
    */
   async #isPlainYes(question: StoredQuestion, message: Message): Promise<boolean> {
-    const { pauseMs, svc } = this.#ports
+    const { pauseMs, svc } = this.ports
     const { message_id, sent_at = Number.POSITIVE_INFINITY } = question
     const { from_user: user_id, id, items, msg_type, redelivered, ref_msg, session, timestamp } = message
     const isOwn = question.user_id === user_id && question.session === session
@@ -188,7 +179,7 @@ export class Questions extends Asking {
 
   /** Returns the questions that a user decides, each with the chat in which that counts. */
   async #decidedBy(user: string, questions: readonly StoredQuestion[]) {
-    const { people } = this.#ports
+    const { people } = this.ports
     const decided: (StoredQuestion & { chat: Chat })[] = []
     for (const question of questions) {
       const { agent, drafts, session } = question
@@ -202,7 +193,7 @@ export class Questions extends Asking {
 
   /** Whether a user decides about questions of a session. */
   async #decides(user: string, session: string): Promise<boolean> {
-    return (await this.#ports.people.findOperator(session))?.user_id === user
+    return (await this.ports.people.findOperator(session))?.user_id === user
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { once } from 'node:events'
+import { realpath } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import type { McpServerStdio } from '@agentclientprotocol/sdk'
 import { isSvcError } from '../index.ts'
@@ -43,7 +44,8 @@ export class RemindTool {
     const { port } = this.#port.address() as AddressInfo
     const [command, ...args] = partCommand(partWords.remind, import.meta.url, '--allow-net=127.0.0.1')
     const env = [{ name: 'REMIND_TOKEN', value: this.#token }]
-    return { name: 'svc', command, args: [...args, String(port)], env }
+    // In a sandbox only real paths are visible.
+    return { name: 'svc', command: await realpath(command), args: [...args, String(port)], env }
   }
 
   close(): void {
@@ -81,14 +83,15 @@ export class RemindTool {
       text: z.string().describe(aboutText),
     })
     const annotations = { readOnlyHint: false, destructiveHint: false, openWorldHint: false }
+    // Else Claude Code shows its model only a search for tools.
+    const _meta = { 'anthropic/alwaysLoad': true }
+    const tool = { description: about, inputSchema, annotations, _meta }
+    const transport = new StdioServerTransport(socket, socket, { maxBufferSize: longestMessage })
     const create = () => {
       const server = new McpServer({ name: 'svc', version: '1' })
-      server.registerTool('remind', { description: about, inputSchema, annotations }, ({ text, when }) =>
-        this.#call(when, text),
-      )
+      server.registerTool('remind', tool, ({ text, when }) => this.#call(when, text))
       return server
     }
-    const transport = new StdioServerTransport(socket, socket, { maxBufferSize: longestMessage })
     serveStdio(create, { transport })
   }
 

@@ -133,34 +133,23 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
     Object.fromEntries(
       Object.entries<string>(known.folders).map(([name, folder]) => [name, toFolder(folder, place)]),
     )
+  // Of the settings of a backend, and of those below, the config has others.
+  const { acp, ask, beside, command, folder, gather, mode, openai, skip_older, ...plain } = known
   return {
     ...defaultAgent,
     ...(withoutUndefined({
-      name: known.name,
-      session: known.session,
-      allow: known.allow,
-      isolate: known.isolate,
-      env: known.env,
-      interrupt: known.interrupt,
-      commands: known.commands,
-      turnsPerDay: known.turns_per_day,
-      minutesPerTurn: known.minutes_per_turn,
-      long: known.long,
-      resumeTurns: known.resume_turns,
-      transcribe: known.transcribe,
-      zone: known.zone,
-      approve: known.approve,
-      operator: known.operator,
-      skipOlderMs: known.skip_older === undefined ? undefined : parseBackupInterval(known.skip_older),
-      gatherMs: known.gather === undefined ? undefined : known.gather * 1000,
-      folder:
-        known.folder === undefined ? folders && Object.values(folders)[0] : toFolder(known.folder, place),
+      ...Object.fromEntries(Object.entries(plain).map(([key, value]) => [toCamelCase(key), value])),
+      skipOlderMs: skip_older && parseBackupInterval(skip_older),
+      gatherMs: gather === undefined ? undefined : gather * 1000,
+      folder: folder === undefined ? folders && Object.values(folders)[0] : toFolder(folder, place),
       folders,
     }) as Partial<AgentConfig>),
     backend,
     users,
   }
 }
+
+const toCamelCase = (key: string) => key.replace(/_(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /**
  * Reads a file with several agents: JSON with comments.

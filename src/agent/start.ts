@@ -1,26 +1,14 @@
-/** Starts an agent from its settings: creates the backend that runs its turns, and the part that asks its owner. */
+/** Creates the backend that runs the turns of an agent, from its settings. */
 
 import { getEnvironment } from '../config.ts'
-import type { Svc } from '../index.ts'
 import { badArgument } from '../model/error.ts'
 import { isInside, realPathOf, statOf } from '../platform/files.ts'
 import { quoteForShell } from '../platform/format.ts'
-import { runAgent } from './agent.ts'
-import { Approvals } from './approvals.ts'
+import type { AgentPorts } from './agent.ts'
 import type { Backend } from './backend.ts'
 import type { AgentConfig } from './config.ts'
-import { type AgentBase, createDelivery } from './delivery.ts'
 import { requireIsolation } from './isolation.ts'
 import { findProgram } from './process.ts'
-import { createQuestions, type QuestionPorts } from './questions.ts'
-import { followSessions } from './talkers.ts'
-import { Times } from './times.ts'
-
-export interface StartPorts extends Omit<AgentBase, 'names'> {
-  /** The data directory. */
-  readonly dataFolder: string
-  readonly agents: readonly AgentConfig[]
-}
 
 /**
  * Creates the backend of an agent. Starts nothing.
@@ -29,7 +17,7 @@ export interface StartPorts extends Omit<AgentBase, 'names'> {
  */
 export async function createBackend(
   config: AgentConfig,
-  { agents, clock, dataFolder, log }: Pick<StartPorts, 'agents' | 'clock' | 'dataFolder' | 'log'>,
+  { agents = [config], clock, dataFolder, log }: Pick<AgentPorts, 'agents' | 'clock' | 'dataFolder' | 'log'>,
 ): Promise<Backend> {
   const { backend, env: given, isolate } = config
   for (const folder of foldersOf(config))
@@ -75,38 +63,4 @@ async function requireApart(config: AgentConfig, agents: readonly AgentConfig[])
         throw badArgument('folder', `${other} is inside ${folder}, in which an isolated agent may write`, {
           hint: 'Choose folders that lie side by side.',
         })
-}
-
-/** Runs an agent until the signal aborts. @throws SvcError as `runAgent` */
-export async function startAgent(
-  svc: Svc,
-  backend: Backend,
-  config: AgentConfig,
-  { agents, clock, dataFolder, folders, log, pace, tasks }: StartPorts,
-  closing: AbortSignal,
-): Promise<void> {
-  const work = await svc.workAsAgent()
-  const names = await followSessions(agents, work)
-  const { delivery, people } = createDelivery(svc, work, config, { agents, clock, folders, log, names, pace })
-  const approvals = new Approvals({ svc, work, people, config, show: delivery.show.bind(delivery), clock })
-  const pauseMs = config.gatherMs
-  const times = new Times({ work, people, delivery, config, clock })
-  const decide: QuestionPorts['decide'] = (question, ...answer) =>
-    (question.drafts?.length ? approvals : times).decide(question, ...answer)
-  const questions = createQuestions({ svc, work, people, delivery, decide, pauseMs, clock, log })
-  const ports = {
-    agents,
-    names,
-    clock,
-    folders,
-    dataFolder,
-    log,
-    tasks,
-    ...(pace && { pace }),
-    ask: questions.ask.bind(questions),
-    takeAnswer: questions.takeAnswer.bind(questions),
-    findAsker: questions.findAsker.bind(questions),
-    closeLost: questions.closeLost.bind(questions),
-  }
-  await runAgent(svc, backend, config, ports, closing)
 }

@@ -18,7 +18,7 @@ const english = {
     ],
     send: (who: string) => `Approved: ${who} gets it.`,
     discard: (who: string) => `${who} does not get it.`,
-    howTo: (code: string) => `Nothing was done. Send ${code} 1 to send it, ${code} 2 not to.`,
+    howTo: (code: string) => `Nothing was done. Send ${code} 1 for yes, ${code} 2 for no.`,
   },
   stopped: (waiting: number) =>
     waiting > 0 ? `Stopped. What waited behind it (${waiting}) is not done either.` : 'Stopped.',
@@ -111,7 +111,7 @@ const chinese: typeof english = {
     choices: code => [`${code} 1 = 发送`, `${code} 2 = 不发送`, '只有带此代码的回复有效。'],
     send: who => `已批准，将发送给 ${who}。`,
     discard: who => `不会发送给 ${who}。`,
-    howTo: code => `未做任何操作。回复 ${code} 1 发送，${code} 2 不发送。`,
+    howTo: code => `未做任何操作。回复 ${code} 1 表示是，${code} 2 表示否。`,
   },
   stopped: waiting => (waiting > 0 ? `已停止，排在后面的 ${waiting} 条也不再处理。` : '已停止。'),
   nothingToStop: '当前没有正在进行的任务。',

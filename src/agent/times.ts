@@ -103,7 +103,7 @@ export class Times extends RoomPart<TimesPorts> {
     const asked = this.#asking.then(ask)
     this.#asking = asked.catch(() => {})
     await asked
-    return `Proposed, and not set yet: ${englishTimes.moment(read, zone)}. Your user decides with a code in the chat; you do not need to know. Do not propose it again.`
+    return `Proposed, and not set yet: ${englishTimes.moment(read, zone)}. Your user decides by a code in the chat. Do not propose it again.`
   }
 
   /** Sets a time that an agent proposed, or drops it, as the person answered. @returns whether the answer was clear */

@@ -7,7 +7,6 @@ import {
   type ConversationKey,
   type ConversationState,
   isSvcError,
-  type Message,
   type StoredAnswer,
   type StoredTurn,
   type Svc,
@@ -21,14 +20,14 @@ import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { toAnswer } from './answer.ts'
 import { writeInlinePictures } from './answer-files.ts'
-import type { Backend, SessionContext, TurnContext, TurnResult } from './backend.ts'
+import type { Backend, SessionContext, TurnResult } from './backend.ts'
 import { ClaimLost, changeTurn } from './claim.ts'
 import type { AgentConfig } from './config.ts'
 import { type AnswerDelivery, keyOf } from './delivery.ts'
 import { formatFailure } from './failure-text.ts'
 import { type TurnNotices, tellMeanwhile } from './notices.ts'
 import { buildPrompt, readMessages } from './prompt.ts'
-import type { Taken } from './questions.ts'
+import type { Questions } from './questions.ts'
 import { noteSession, toTitle } from './sessions.ts'
 import type { Chat, Talkers } from './talkers.ts'
 import type { Texts } from './texts.ts'
@@ -51,9 +50,7 @@ export interface TurnPorts {
   readonly config: AgentConfig
   readonly people: Talkers
   readonly delivery: AnswerDelivery
-  /** Asks the owner what an agent wants to do in a turn. */
-  ask(turn: StoredTurn, request: Parameters<TurnContext['ask']>[0], signal: AbortSignal): Promise<string>
-  takeAnswer(message: Message, isAlone?: boolean): Promise<Taken>
+  readonly questions: Pick<Questions, 'ask' | 'takeAnswer'>
   readonly times: Times
   /** Folder of the working folders of all agents. */
   readonly folders: string
@@ -240,7 +237,7 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
   }
 
   async #runBackend(turn: StoredTurn, place: SessionContext, notices: TurnNotices): Promise<TurnResult> {
-    const { ask, backend, clock, config, log, people, svc, times } = this.ports
+    const { backend, clock, config, log, people, questions, svc, times } = this.ports
     const { transcribe } = config
     const { folder, isolatedFrom, signal } = place
     const isOwn = await people.decides(turn.session, turn.user_id)
@@ -268,7 +265,7 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
       ...place,
       agentSession: turn.isFresh ? undefined : session,
       ask: request => {
-        const answer = ask(turn, request, signal)
+        const answer = questions.ask(turn, request, signal)
         return isOwn ? notices.whileAsking(answer) : answer
       },
       propose: (when, prompt) => times.propose(turn, when, prompt),

@@ -2,12 +2,13 @@
 import { mkdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
+import { runAgent } from '../agent/agent.ts'
 import type { Backend } from '../agent/backend.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { isForSandbox } from '../agent/isolation.ts'
 import { environmentFor } from '../agent/process.ts'
 import { type AgentSettings, parseAgentFile, toAgentConfig } from '../agent/settings.ts'
-import { createBackend, startAgent } from '../agent/start.ts'
+import { createBackend } from '../agent/start.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import type { Config, Pace } from '../config.ts'
 import { claimDirectory } from '../gateway/directory.ts'
@@ -69,7 +70,7 @@ export async function runAgents(command: Command): Promise<void> {
     stack.defer(() => noteAddress(dataFolder))
     await printAgents(agents, svc, { config, io, phoneUrl: sandbox && `${sandbox.url}/phone` })
     const running = started.flatMap(({ agent, backend, ports }) => [
-      startAgent(svc, backend, agent, ports, closing.signal),
+      runAgent(svc, backend, agent, ports, closing.signal),
       printMode(
         agent,
         backend,

@@ -1,7 +1,8 @@
 /** An agent that is a program of the Agent Client Protocol, on the simulated WeChat. */
 import { join, resolve } from 'node:path'
+import { runAgent } from '../../src/agent/agent.ts'
 import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
-import { createBackend, startAgent } from '../../src/agent/start.ts'
+import { createBackend } from '../../src/agent/start.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Tasks } from '../../src/platform/tasks.ts'
 import { withAgents } from './support.ts'
@@ -35,7 +36,7 @@ export async function withAcp(settings: Partial<AgentConfig> = {}) {
       tasks: new Tasks(clock),
     }
     const backend = await createBackend(config, ports)
-    const ended = startAgent(svc, backend, config, ports, stop.signal)
+    const ended = runAgent(svc, backend, config, ports, stop.signal)
     await library.until('the agent reads', () => agents.count("consumer WHERE name = 'agent-agent'") > 0)
     return async () => {
       stop.abort()

@@ -1,9 +1,9 @@
 /** Answers that a person approves before they are sent, on the simulated WeChat. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { runAgent } from '../../src/agent/agent.ts'
 import type { TurnResult } from '../../src/agent/backend.ts'
 import { type AgentConfig, defaultAgent } from '../../src/agent/config.ts'
-import { startAgent } from '../../src/agent/start.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Tasks } from '../../src/platform/tasks.ts'
 import { svc } from '../support/command.ts'
@@ -40,7 +40,7 @@ async function withApprovals(config: Partial<AgentConfig>, sessions = ['work'], 
       folders,
       tasks: new Tasks(clock),
     }
-    const ended = startAgent(svc, new PlayedBackend(answer), agent, ports, stop.signal)
+    const ended = runAgent(svc, new PlayedBackend(answer), agent, ports, stop.signal)
     return async () => {
       stop.abort()
       await ended

@@ -1,10 +1,10 @@
 /** A person with several agents: which one gets a message, and what the person reads of the others. */
 import { describe, expect, test } from 'bun:test'
+import { runAgent } from '../../src/agent/agent.ts'
 import { chooseAgent, type Facts } from '../../src/agent/choosing.ts'
 import { findCommand, findName, guessName, readMention, withoutMention } from '../../src/agent/commands.ts'
 import type { AgentConfig, BackendConfig } from '../../src/agent/config.ts'
 import { describeBackend } from '../../src/agent/config.ts'
-import { startAgent } from '../../src/agent/start.ts'
 import { textsFor } from '../../src/agent/texts.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Tasks } from '../../src/platform/tasks.ts'
@@ -634,7 +634,7 @@ test('notices of a turn, and what is left of an answer, begin with the name of a
   expect(texts[2]).toStartWith('[code]\n0 ')
 })
 
-/** Starts agents with questions, as `startAgent` does. */
+/** Starts agents with questions, as `svc agent` does. */
 function startWithQuestions(agents: TestAgents, all?: readonly AgentConfig[]) {
   return {
     async start(backend: PlayedBackend, config: AgentConfig) {
@@ -649,7 +649,7 @@ function startWithQuestions(agents: TestAgents, all?: readonly AgentConfig[]) {
         folders: agents.folders,
         dataFolder: dir,
       }
-      const ended = startAgent(svc, backend, config, own, stop.signal)
+      const ended = runAgent(svc, backend, config, own, stop.signal)
       agents.defer(async () => {
         stop.abort()
         await ended

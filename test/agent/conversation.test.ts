@@ -282,7 +282,7 @@ test.each(['and the docs', '还有文档'])(
     await using agents = await withAgents()
     const { clock } = agents.library
     const question = Promise.withResolvers<string>()
-    const { backend } = await agents.start(undefined, {}, { ask: () => question.promise })
+    const { backend } = await agents.start(undefined, {}, { questions: { ask: () => question.promise } })
     await agents.say('clean up')
     await agents.until('a turn runs', () => backend.runs.length === 1)
     const answer = backend.runs[0]!.context.ask({ text: 'delete it', options: [] })

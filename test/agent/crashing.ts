@@ -89,10 +89,12 @@ await runAgent(
     log,
     folders: plan.folders,
     dataFolder: plan.folders,
-    ask: async () => '',
-    takeAnswer: async () => 'no',
-    findAsker: async () => undefined,
-    closeLost: async () => {},
+    questions: {
+      ask: async () => '',
+      takeAnswer: async () => 'no',
+      findAsker: async () => undefined,
+      closeLost: async () => {},
+    },
   },
   stop.signal,
 )

@@ -9,7 +9,7 @@ import {
   formatQuestion,
   type QuestionTexts,
 } from '../../src/agent/question-text.ts'
-import { createQuestions } from '../../src/agent/questions.ts'
+import { Questions } from '../../src/agent/questions.ts'
 import { Talkers } from '../../src/agent/talkers.ts'
 import type { AgentQuestion, Message, StoredTurn } from '../../src/index.ts'
 import { silentLog } from '../../src/platform/log.ts'
@@ -42,7 +42,7 @@ async function withQuestions({ pauseMs = 1, pace = 'off', operator = '' } = {}) 
   const findFolder = async () => library.dir
   const ports = { svc, work: store, people, findFolder, pauseMs, clock, log: silentLog }
   const decide = async () => false
-  const open = () => createQuestions({ ...ports, decide, delivery: new AnswerDelivery(ports) })
+  const open = () => new Questions({ ...ports, decide, delivery: new AnswerDelivery(ports) })
   let isAlone = true
   // A little ahead: an answer is later than its question.
   let phonesAhead = -10

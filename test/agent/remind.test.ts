@@ -1,11 +1,23 @@
 /** Times that an agent proposes by its tool `remind`, through the MCP server that it starts. */
 import { Database } from 'bun:sqlite'
-import { expect, test } from 'bun:test'
+import { expect, onTestFinished, test } from 'bun:test'
+import { realpathSync } from 'node:fs'
 import { connect } from 'node:net'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
+import { createAcpBackend } from '../../src/agent/backends/acp.ts'
+import { requireIsolation } from '../../src/agent/isolation.ts'
 import { RemindTool } from '../../src/agent/remind.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import { silentLog } from '../../src/platform/log.ts'
+import { folderOfTest } from '../support/folder.ts'
 import { until } from '../support/until.ts'
 import { withAcp } from './acp.ts'
+
+const canIsolate = await requireIsolation().then(
+  () => true,
+  () => false,
+)
+const isolated = test.skipIf(!canIsolate)
 
 type Acp = Awaited<ReturnType<typeof withAcp>>
 const config = { zone: 'UTC' }
@@ -133,6 +145,31 @@ test('a code that comes again after a crash sets it once', async () => {
   }
   await answer(t, `${codes[0]} 1`)
   expect(times(t)).toHaveLength(1)
+})
+
+isolated('an isolated agent reaches the tool, and nothing else of svc', async () => {
+  const main = resolve(import.meta.dir, '../../src/main.ts')
+  const folder = folderOfTest()
+  const open = createAcpBackend({
+    command: [realpathSync(process.execPath), main, 'echo-agent', '--acp'],
+    isolatedFrom: folderOfTest(),
+    clock: systemClock,
+    log: silentLog,
+  })
+  onTestFinished(() => open.close())
+  const proposed: string[][] = []
+  const context = {
+    folder,
+    canPropose: true,
+    signal: new AbortController().signal,
+    ask: () => Promise.reject(new Error('asks nobody')),
+    propose: async (...said: string[]) => `noted ${proposed.push(said)}`,
+  }
+  const { text } = await open.run({ text: 'remind in 2h', files: [] }, context)
+  expect(text).toBe('noted 1')
+  expect(proposed).toEqual([['in 2h', 'Hello again']])
+  const other = await open.run({ text: 'remind in 2h', files: [] }, { ...context, canPropose: false })
+  expect(other.text).not.toContain('noted')
 })
 
 test('the port serves only who shows the token, and closes with the program', async () => {

@@ -1,8 +1,8 @@
 /** Sessions that are renamed, or logged in, while an agent runs. */
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
+import { runAgent } from '../../src/agent/agent.ts'
 import { defaultAgent } from '../../src/agent/config.ts'
-import { startAgent } from '../../src/agent/start.ts'
 import { silentLog } from '../../src/platform/log.ts'
 import { Tasks } from '../../src/platform/tasks.ts'
 import { withLibrary } from '../support/library.ts'
@@ -68,7 +68,7 @@ for (const operator of [undefined, 'owner'])
       folders,
       tasks: new Tasks(clock),
     }
-    const running = startAgent(svc, backend, agent, ports, stop.signal)
+    const running = runAgent(svc, backend, agent, ports, stop.signal)
     try {
       const say = (text: string, { user_id, bot_id }: typeof work & {}) =>
         sandbox.say(text, { from: user_id, to: bot_id })

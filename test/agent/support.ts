@@ -88,7 +88,7 @@ export interface TestAgents extends AsyncDisposable {
   start(
     backend?: PlayedBackend,
     config?: Partial<AgentConfig>,
-    ports?: Partial<AgentPorts>,
+    ports?: Partial<Omit<AgentPorts, 'questions'>> & { questions?: Partial<AgentPorts['questions']> },
     options?: SvcOptions,
   ): Promise<RunningAgent>
   say(text: string, from?: string): Promise<unknown>
@@ -124,7 +124,7 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
     library,
     owner,
     folders,
-    async start(backend = new PlayedBackend(), config = {}, ports = {}, options = {}) {
+    async start(backend = new PlayedBackend(), config = {}, { questions, ...ports } = {}, options = {}) {
       const svc = await library.open({ store: true, ...options })
       const stop = new AbortController()
       let taken = 0
@@ -139,13 +139,16 @@ export async function withAgents(options: Parameters<typeof withLibrary>[0] = {}
           log: createLog('DEBUG', line => void library.lines.push(line)),
           folders,
           dataFolder: dir,
-          ask: async () => 'reject',
-          takeAnswer: async () => {
-            taken += 1
-            return 'no'
+          questions: {
+            ask: async () => 'reject',
+            takeAnswer: async () => {
+              taken += 1
+              return 'no'
+            },
+            findAsker: async () => undefined,
+            closeLost: async () => {},
+            ...questions,
           },
-          findAsker: async () => undefined,
-          closeLost: async () => {},
           ...ports,
         },
         stop.signal,

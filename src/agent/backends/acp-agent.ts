@@ -5,7 +5,6 @@ import type {
   McpServerStdio,
   SessionInfo,
 } from '@agentclientprotocol/sdk'
-import type { Environment } from '../../config.ts'
 import { isSvcError, type KeptSession } from '../../index.ts'
 import { type Clock, endsWithin } from '../../platform/clock.ts'
 import { realPathOf } from '../../platform/files.ts'
@@ -21,7 +20,7 @@ import {
   type TurnResult,
 } from '../backend.ts'
 import type { WantedMode } from '../config.ts'
-import { type AgentProgram, agentError, startProgram } from '../process.ts'
+import { type AgentCommand, type AgentProgram, agentError, startProgram } from '../process.ts'
 import { toOneLine } from '../question-text.ts'
 import { RemindTool } from '../remind.ts'
 import { chooseMode, describeMode, isAsking, type OfferedChoices, readOffer, toChoice } from './acp-modes.ts'
@@ -39,15 +38,7 @@ const untouched = /^New session - \d/
 /** How often to wait at most, `quietMs` each time, until an agent has replayed a loaded session. */
 const maxQuietWaits = 20
 
-export interface AcpOptions {
-  /** Program and arguments. */
-  readonly command: readonly string[]
-  /** Data directory that the agent must not see, if it runs in a sandbox. */
-  readonly isolatedFrom?: string | undefined
-  /** Same as `ProgramOptions.given`. */
-  readonly given?: readonly string[] | undefined
-  /** The environment of svc; by default that of this process. */
-  readonly env?: Environment
+export interface AcpOptions extends AgentCommand {
   /** Mode of its sessions; by default one that asks. */
   readonly mode?: WantedMode
   readonly clock: Clock
@@ -256,7 +247,7 @@ export class AcpAgent {
   /** Runs a turn to its end. @throws SvcError; the reason of the signal of the context */
   async prompt(prompt: Prompt, context: TurnContext): Promise<TurnResult> {
     const working = this.#run(prompt, context)
-    this.#working = working.catch(() => {})
+    this.#working = settled(working)
     return working
   }
 
@@ -364,10 +355,7 @@ export class AcpAgent {
       const answer = agent.request('session/prompt', { sessionId, prompt: blocks })
       const cancel = () => void agent.notify('session/cancel', { sessionId }).catch(() => {})
       signal.addEventListener('abort', cancel, { once: true })
-      const isOver = answer.then(
-        () => {},
-        () => {},
-      )
+      const isOver = settled(answer)
       await Promise.race([isOver, aborts(signal)])
       if (signal.aborted) {
         if (!(await endsWithin(this.#options.limits.cancelMs, isOver))) {
@@ -394,11 +382,7 @@ export class AcpAgent {
   /** Waits for an answer, but not for ever. */
   async #within<T>(answer: Promise<T>, method: string, signal: AbortSignal): Promise<T> {
     const { answerMs } = this.#options.limits
-    const isOver = answer.then(
-      () => {},
-      () => {},
-    )
-    const isInTime = await Promise.race([endsWithin(answerMs, isOver), aborts(signal)])
+    const isInTime = await Promise.race([endsWithin(answerMs, settled(answer)), aborts(signal)])
     signal.throwIfAborted()
     if (isInTime) return answer
     const problem = `the agent does not answer ${method} within ${answerMs / 1000} s`
@@ -437,6 +421,9 @@ const isAnswer = (error: unknown): error is Error & { code: number; data?: unkno
 /** Error for a program that does not speak the protocol. */
 const notAcp = (problem: string) =>
   agentError(problem, 'Without --acp, svc agent runs any program that prints its answer.', { how: 'acp' })
+
+/** Resolves when a promise has ended, however it did. */
+const settled = (promise: Promise<unknown>): Promise<unknown> => promise.catch(() => {})
 
 const aborts = (signal: AbortSignal): Promise<false> =>
   new Promise(resolve => {

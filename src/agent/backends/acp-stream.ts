@@ -1,8 +1,9 @@
 /** The messages of an agent over its stdin and stdout: a line of JSON each. */
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk'
 import { parseFields } from '../../platform/fields.ts'
 import { type AgentProgram, agentError } from '../process.ts'
+import { Lines } from './lines.ts'
 
 /** Longest line: a picture in it may have about 6 MB. */
 const longestLine = 8 * 1024 * 1024
@@ -45,21 +46,14 @@ export function openMessages({ stdin, stdout }: AgentProgram, budget: OutputBudg
 }
 
 async function* readLines(stdout: AgentProgram['stdout'], budget: OutputBudget): AsyncGenerator<string> {
-  let parts: Buffer[] = []
-  let size = 0
+  const found: string[] = []
+  const lines = new Lines(line => void found.push(line), longestLine)
   for await (const chunk of stdout as AsyncIterable<Buffer>) {
     budget.bytes -= chunk.length
     if (budget.bytes < 0) throw agentError('the agent prints too much')
-    let start = 0
-    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
-      yield Buffer.concat([...parts, chunk.subarray(start, end)]).toString('utf8')
-      parts = []
-      size = 0
-      start = end + 1
-    }
-    size += chunk.length - start
-    if (size > longestLine) throw agentError('the agent prints a line that is too long')
-    parts.push(chunk.subarray(start))
+    lines.add(chunk)
+    if (lines.hasDropped) throw agentError('the agent prints a line that is too long')
+    yield* found.splice(0)
   }
 }
 

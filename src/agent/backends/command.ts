@@ -3,12 +3,18 @@
  * svc knows more about some programs (`known-programs.ts`).
  */
 import { Buffer } from 'node:buffer'
-import type { Environment } from '../../config.ts'
 import { SvcError } from '../../index.ts'
 import { badArgument } from '../../model/error.ts'
 import { parseFields } from '../../platform/fields.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
-import { type AgentProgram, agentError, decodeOutput, type ProgramEnd, startProgram } from '../process.ts'
+import {
+  type AgentCommand,
+  type AgentProgram,
+  agentError,
+  decodeOutput,
+  type ProgramEnd,
+  startProgram,
+} from '../process.ts'
 import { toPlainText } from '../terminal.ts'
 import {
   findKnownProgram,
@@ -28,19 +34,8 @@ const closeMs = 2000
 /** Longest argument of a program; Linux takes 128 KiB. */
 const maxArgument = 100_000
 
-export interface CommandBackendOptions {
-  /** Program and arguments. */
-  readonly command: readonly string[]
-  /** The data directory, if the program runs in a sandbox that does not see it. */
-  readonly isolatedFrom?: string | undefined
-  /** The environment of svc; by default that of this process. */
-  readonly env?: Environment
-  /** Same as `ProgramOptions.given`. */
-  readonly given?: readonly string[] | undefined
-}
-
 /** @throws SvcError `invalid_arguments` if the prompt has no place of its own in the command */
-export function createCommandBackend(options: CommandBackendOptions): Backend {
+export function createCommandBackend(options: AgentCommand): Backend {
   const { command } = options
   // Inside a longer argument it could become a part of a script: sh -c 'ask {prompt}'.
   for (const word of command)
@@ -58,11 +53,11 @@ interface Run {
 }
 
 class CommandBackend implements Backend {
-  readonly #options: CommandBackendOptions
+  readonly #options: AgentCommand
   readonly #known: KnownProgram | undefined
   readonly #runs = new Set<Run>()
 
-  constructor(options: CommandBackendOptions, known: KnownProgram | undefined) {
+  constructor(options: AgentCommand, known: KnownProgram | undefined) {
     this.#options = options
     this.#known = known
   }

@@ -12,6 +12,7 @@ import { readText } from '../../platform/files.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import { withoutInlinePictures } from '../answer-files.ts'
 import type { AgentOffers, Backend, Prompt, SessionContext, TurnContext, TurnResult } from '../backend.ts'
+import type { OpenAiConfig } from '../config.ts'
 import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
 import { type ChatMessage, isChatId, readChat, toWireMessages, writeChat } from './chat.ts'
@@ -27,14 +28,7 @@ const listMs = 5000
 const defaultSystem =
   'You talk with a person on WeChat. Answer briefly, in the language of the person, in simple Markdown without tables and without LaTeX.'
 
-export interface OpenAiOptions {
-  /** The address, with its version: `http://127.0.0.1:11434/v1`. */
-  readonly url: string
-  readonly model: string
-  /** File that holds the key of the address. */
-  readonly keyFile?: string | undefined
-  /** What the model is asked to be. */
-  readonly system?: string | undefined
+export interface OpenAiOptions extends OpenAiConfig {
   /** Longest time in which the address sends nothing. */
   readonly silenceMs?: number
 }

@@ -3,15 +3,15 @@ import { describe, expect, test } from 'bun:test'
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TurnContext, TurnResult } from '../../../src/agent/backend.ts'
-import { type CommandBackendOptions, createCommandBackend } from '../../../src/agent/backends/command.ts'
+import { createCommandBackend } from '../../../src/agent/backends/command.ts'
 import { requireIsolation } from '../../../src/agent/isolation.ts'
-import { findProgram } from '../../../src/agent/process.ts'
+import { type AgentCommand, findProgram } from '../../../src/agent/process.ts'
 import { isSvcError } from '../../../src/index.ts'
 import { processState } from '../../../src/platform/other-process.ts'
 import { folderOfFile, folderOfTest } from '../../support/folder.ts'
 import { until } from '../../support/until.ts'
 
-interface Asked extends Partial<Omit<CommandBackendOptions, 'command'>> {
+interface Asked extends Partial<Omit<AgentCommand, 'command'>> {
   text?: string
   folder?: string
   signal?: AbortSignal

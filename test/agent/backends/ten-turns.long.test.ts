@@ -130,7 +130,7 @@ async function tenTurns(way: Way, installedIn: string): Promise<void> {
   await using agents = await withAgents()
   const open = await opener(way, { home, installedIn, model: model.url, chunks: chunks.url })
   const asked: string[] = []
-  const ports = {
+  const questions = {
     ask: async (_turn: unknown, { options, text }: Parameters<TurnContext['ask']>[0]) => {
       asked.push(text)
       return options.find(({ kind }) => kind === 'allow_once')!.id
@@ -147,7 +147,7 @@ async function tenTurns(way: Way, installedIn: string): Promise<void> {
     return agents.start(
       Object.assign(new PlayedBackend(), { run, close: () => backend.close(), look, listSessions }),
       { gatherMs: 1500, long: 'split' },
-      ports,
+      { questions },
     )
   }
   /** Says something, and returns what the bot says then. */
