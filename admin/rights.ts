@@ -46,6 +46,7 @@ export const ownRights = [
   'invitations',
   'topics',
   'notify',
+  'relay',
   'audit',
   'agents',
   'forget',

@@ -23,6 +23,7 @@ import type { Sender } from '../send/send.ts'
 import type { AgentStore } from '../storage/agents.ts'
 import type { AuditStore } from '../storage/audit.ts'
 import type { EntrySight } from '../storage/outbox.ts'
+import type { RelayStore } from '../storage/relays.ts'
 import type { SignInStore } from '../storage/state.ts'
 import type { Topics } from '../topics/topics.ts'
 import type { Asks } from './asks.ts'
@@ -87,6 +88,7 @@ export interface Gateway {
   readonly backups: Pick<Backups, 'make' | 'status'>
   readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore
+  readonly relays: Pick<RelayStore, 'get' | 'list' | 'note'>
   readonly asks: Pick<Asks, 'ask' | 'wait' | 'cancel' | 'takes'>
   readonly metrics: Pick<Metrics, 'answered' | 'refused' | 'text'>
   readonly signIns: SignInStore

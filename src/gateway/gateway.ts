@@ -177,6 +177,7 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
     backups: rooms.backups,
     audit: store.audit,
     agents: store.agents,
+    relays: store.relays,
     signIns: state.signIns,
     inbox: inboxOf(rooms),
     media: mediaOf(rooms.media),

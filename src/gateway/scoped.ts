@@ -86,6 +86,7 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   backups: gateway.backups,
   people: gateway.people,
   agents: gateway.agents,
+  relays: gateway.relays,
   tasks: gateway.tasks,
   // The room limits accounts and users by the caller, and questions to those of the caller.
   asks: gateway.asks,

@@ -24,6 +24,7 @@ export const rights = [
   'invitations',
   'topics',
   'notify',
+  'relay',
   'webhooks',
   'approve',
   'tools',

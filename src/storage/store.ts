@@ -50,6 +50,7 @@ import type { KeyStore } from './keys.ts'
 import type { HistoryFilter, HistoryRows, ImportedMessage, ReadFilter, StoredMessage } from './messages.ts'
 import type { OutboxStore } from './outbox.ts'
 import type { PeopleStore } from './people.ts'
+import type { RelayStore } from './relays.ts'
 import type { TopicStore } from './topics.ts'
 import type { WebhookStore } from './webhooks.ts'
 
@@ -74,6 +75,7 @@ export interface Store {
   readonly agents: AgentStore
   readonly asks: AskStore
   readonly topics: TopicStore
+  readonly relays: RelayStore
   readonly maintenance: StoreMaintenance
 }
 

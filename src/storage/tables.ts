@@ -491,6 +491,22 @@ export const steeringTables = ({ numbered }: Pick<TableWords, 'numbered'>): stri
   CREATE INDEX agent_time_peer ON agent_time (peer);
 `
 
+/** The next step: programs that speak WeChat's protocol to svc. */
+export const relayTables = ({ keyed }: Pick<TableWords, 'keyed'>): string => `
+  CREATE TABLE relay_client (
+    key text PRIMARY KEY,
+    session bigint NOT NULL,
+    answers text NOT NULL,
+    created_at bigint NOT NULL,
+    polled_at bigint,
+    source text,
+    doubled_at bigint,
+    refused bigint NOT NULL DEFAULT 0,
+    refused_at bigint,
+    refusal text
+  )${keyed};
+`
+
 /** What the SQL of a table says of its columns. */
 export interface TableShape {
   readonly columns: readonly string[]
@@ -515,14 +531,15 @@ function shapeOf(definition: string): TableShape {
 const numbered = 'numbered PRIMARY KEY'
 const plainWords = { numbered, rowId: numbered, given: 'bigint PRIMARY KEY', rowIds: 'text', keyed: '' }
 
-const steering = steeringTables({ numbered })
-const addedColumns = [...steering.matchAll(/ALTER TABLE (\w+) ADD COLUMN (\w+)/g)].map(
+/** The steps after 0.9.0. */
+const later = [steeringTables(plainWords), relayTables(plainWords)]
+const addedColumns = [...later.join('').matchAll(/ALTER TABLE (\w+) ADD COLUMN (\w+)/g)].map(
   ([, name = '', column = '']) => [name, column] as const,
 )
 
 /** The columns of the tables that both engines have. */
 export const tableShapes: ReadonlyMap<string, TableShape> = new Map(
-  [...`${sharedTables(plainWords)}${steering}`.matchAll(/CREATE TABLE (\w+) \((.*?)\);/gs)].map(
+  [...`${sharedTables(plainWords)}${later.join('')}`.matchAll(/CREATE TABLE (\w+) \((.*?)\);/gs)].map(
     ([, name = '', definition = '']) => {
       const { columns, ...shape } = shapeOf(definition)
       const added = addedColumns.flatMap(([table, column]) => (table === name ? [column] : []))
@@ -531,6 +548,8 @@ export const tableShapes: ReadonlyMap<string, TableShape> = new Map(
   ),
 )
 
-/** Whether a column is none of 0.9.0. */
-export const isOfSteering = (table: string, column: string): boolean =>
-  addedColumns.some(([name, added]) => name === table && added === column) || table === 'agent_time'
+/** Returns which step after 0.9.0 made a column, from 0 on; -1: none. */
+export const stepOf = (table: string, column: string): number =>
+  later.findIndex(
+    step => step.includes(`TABLE ${table} (`) || step.includes(`TABLE ${table} ADD COLUMN ${column} `),
+  )

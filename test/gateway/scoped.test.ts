@@ -97,6 +97,7 @@ type Passed =
   | 'backups'
   | 'people'
   | 'agents'
+  | 'relays'
   | 'asks'
   | 'metrics'
   | 'signIns'

@@ -37,6 +37,7 @@ const login = (id: string, until: number) => ({
   ended: 1,
   data: '{}',
 })
+const client = (key: string) => ({ key, session: 1, answers: 'all', created_at: 1, refused: 0 })
 const upload = (id: string, expires_at: number) => ({ id, store: 'uploads', begun_at: 1, expires_at })
 const asked = (at: number) => ({ at, principal: 'owner', operation: 'name_user', outcome: 'done' })
 
@@ -57,6 +58,7 @@ const cases: Readonly<Record<string, Case>> = {
     old: () => ({ key: 'k1', node: 'n', calls: 1, open: 0, bytes: 1, day_began: '2020-01-01' }),
     alive: () => ({ key: 'k1', node: 'o', calls: 1, open: 0, bytes: 1, day_began: '2999-01-01' }),
   },
+  relay_client: { old: () => client('k1'), alive: () => client('k2') },
   invitation: { old: at => invitation('i1', at), alive: now => invitation('i2', now) },
   invitation_use: {
     old: at => ({ login: 'l1', invitation: 'i1', at }),

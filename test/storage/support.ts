@@ -81,15 +81,15 @@ export async function sending(
   session: string,
   bot_id: string,
   message: SentMessage,
-  more: { key?: string; rules?: SendRules } = {},
+  more: { key?: string; rules?: SendRules; made_by?: string } = {},
 ): Promise<BegunMessage> {
-  const { rules = open, key } = more
+  const { rules = open, key, made_by = 'owner' } = more
   const entry = {
     session,
     bot_id,
     user: message.to_user,
     mode: 'fail',
-    made_by: 'owner',
+    made_by,
     parts: [{ kind: 'text' }],
   } as const
   const enqueued = await store.outbox.enqueue(key === undefined ? entry : { ...entry, key }, rules, message)

@@ -89,6 +89,7 @@ export class MemoryGateway implements Gateway {
     }),
   }
   readonly agents = {} as Gateway['agents']
+  readonly relays = {} as Gateway['relays']
   readonly asks = {} as Gateway['asks']
   readonly invitations = {
     list: async () => [],

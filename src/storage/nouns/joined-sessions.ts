@@ -28,7 +28,9 @@ export function joinSessions(own: Sql, isOther: (key: Sql) => Sql): Sql[] {
       JOIN agent_conversation own ON own.agent = other.agent AND own.session = ${own} AND own.peer = other.peer
       WHERE ${ofOther} AND t.conversation = other.id`,
     sql`DELETE FROM agent_conversation WHERE ${isOther(sql`session`)}`,
-    sql`UPDATE agent_time SET session = ${own} WHERE ${isOther(sql`session`)}`,
+    ...['agent_time', 'relay_client'].map(
+      table => sql`UPDATE ${constantSql(table)} SET session = ${own} WHERE ${isOther(sql`session`)}`,
+    ),
 
     // A name that both have for a user, or for two of them, stays as the renamed session has it.
     sql`DELETE FROM user_name WHERE ${isOther(sql`session`)} AND EXISTS (SELECT 1 FROM user_name own

@@ -145,6 +145,7 @@ export function createKeys(context: NounContext): Noun<Keys> {
       sql`UPDATE invitation SET revoked_at = ${at}
         WHERE revoked_at IS NULL AND ${dialect.isOneOf(sql`made_by`, makers)}`,
       sql`DELETE FROM person_mark WHERE ${dialect.isOneOf(sql`reader`, ids)}`,
+      sql`DELETE FROM relay_client WHERE ${dialect.isOneOf(sql`key`, ids)}`,
       // After the line above about the key: no reader of it is added any more.
       ...removeConsumers(dialect, areReaders),
       sql`DELETE FROM event_reader WHERE ${areReaders(sql`event_reader.name`)}`,

@@ -43,6 +43,7 @@ const namedIn = [
   'agent_question',
   'agent_time',
   'bulletin',
+  'relay_client',
   'topic_member',
   'user_name',
 ]
@@ -77,6 +78,7 @@ const kinds: Readonly<Record<OldKind, Kind>> = {
     isOver: before => sql`revoked_at < ${before} AND nth < (SELECT max(nth) FROM access_key)
       AND revision < (SELECT max(revision) FROM access_key) AND NOT EXISTS
         (SELECT 1 FROM webhook w WHERE w.made_by IN ('key:' || access_key.id, 'panel:' || access_key.id))`,
+    with: { relay_client: are => are('key') },
   },
   invitation: {
     table: 'invitation',

@@ -12,6 +12,7 @@ import { createInvitations } from '../nouns/invitations.ts'
 import { openKeys } from '../nouns/keys.ts'
 import { createRemoveOld } from '../nouns/old-rows.ts'
 import { openPeople } from '../nouns/people.ts'
+import { createRelays } from '../nouns/relays.ts'
 import { createPrune, type Retention } from '../nouns/retention.ts'
 import { openTopics } from '../nouns/topics.ts'
 import { createUserNames } from '../nouns/user-names.ts'
@@ -64,6 +65,7 @@ export function createStore(context: EngineContext, retention: Retention): Store
     agents: openAgents(nouns, run),
     asks: openNoun(createAsks(nouns), run),
     topics: openTopics(nouns, run),
+    relays: openNoun(createRelays(nouns, logSql), run),
     maintenance: new PgMaintenance(context, {
       prune: createPrune(
         {

@@ -11,7 +11,7 @@ import { dataFiles } from '../../model/data-files.ts'
 import { SvcError } from '../../model/error.ts'
 import { quoteForShell } from '../../platform/format.ts'
 import { type Database, readSchemaVersion } from '../../platform/sqlite.ts'
-import { steeringTables } from '../tables.ts'
+import { relayTables, steeringTables } from '../tables.ts'
 import { rejectUnreleased, unreleasedForms, wayFromDirectory } from '../unreleased.ts'
 import { tables } from './tables.ts'
 
@@ -19,6 +19,7 @@ import { tables } from './tables.ts'
 export const steps: readonly string[] = [
   tables,
   steeringTables({ numbered: 'INTEGER PRIMARY KEY AUTOINCREMENT' }),
+  relayTables({ keyed: ' WITHOUT ROWID' }),
 ]
 
 /** The form after some steps; 0 before the first one. */

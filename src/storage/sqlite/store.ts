@@ -26,6 +26,7 @@ import { openKeys } from '../nouns/keys.ts'
 import { openLogins } from '../nouns/logins.ts'
 import { createRemoveOld } from '../nouns/old-rows.ts'
 import { openPeople } from '../nouns/people.ts'
+import { createRelays } from '../nouns/relays.ts'
 import {
   createPrune,
   inSteps,
@@ -334,5 +335,6 @@ function createNouns(context: SqliteContext, work: SqliteWork, plans: SqliteOutb
     agents: openAgents(nouns, run),
     asks: openNoun(createAsks(nouns), run),
     topics: openTopics(nouns, run),
+    relays: openNoun(createRelays(nouns, logSql), run),
   }
 }

@@ -94,6 +94,24 @@ const keys = {
   ),
 } satisfies Record<'removeKeys' | keyof KeyStore, Verb<Notes>>
 
+const answers = fc.constantFrom('all' as const, 'called' as const, 5)
+
+const relays = {
+  addClient: verb({ nth, answers }, async (side, { nth, answers }) => {
+    const key = keyOf(side, nth)
+    const { keys, relays } = side.store
+    // Only a key that exists, once.
+    if (!(await keys.get(key)) || (await relays.get(key))) return idle
+    return relays.add({ key, session: 's', answers, created_at: side.clock.at })
+  }),
+  getClient: verb({ nth }, (side, { nth }) => side.store.relays.get(keyOf(side, nth))),
+  note: verb(
+    { nth, source: maybe(fc.constant('a')), refusal: maybe(fc.constant('window_closed')) },
+    (side, { nth, ...note }) =>
+      side.store.relays.note(keyOf(side, nth), filled({ ...note, polled_at: side.clock.at })),
+  ),
+}
+
 const lineOf = ({ notes: { lines } }: Here, nth: number) => lines.at(-1 - nth) ?? 0
 const operation = fc.constantFrom('send', 'rename')
 
@@ -229,18 +247,21 @@ const around = {
 
 async function state(side: Here) {
   const { store } = side
-  const [keys, lines, backups, failure, webhooks, entries, events, rows] = await Promise.all([
-    store.keys.list(),
-    store.audit.list({ limit: 500 }),
-    store.backups.list(),
-    store.backups.getFailure(),
-    store.webhooks.list(),
-    store.outbox.list(),
-    eventsOf(store),
-    store.log.listAfter(0, { limit: 500 }),
-  ])
+  const [keys, clients, consumers, lines, backups, failure, webhooks, entries, events, rows] =
+    await Promise.all([
+      store.keys.list(),
+      store.relays.list(),
+      store.backlog.listLags(50),
+      store.audit.list({ limit: 500 }),
+      store.backups.list(),
+      store.backups.getFailure(),
+      store.webhooks.list(),
+      store.outbox.list(),
+      eventsOf(store),
+      store.log.listAfter(0, { limit: 500 }),
+    ])
   return {
-    ...{ keys, backups, failure, webhooks },
+    ...{ keys, clients, consumers, backups, failure, webhooks },
     rows: rows.map(({ message_id: _, ...row }) => row),
     lines: lines.map(one => shownLine(side, one)),
     entries: entries.map(({ asked, expires_at, made_by, made_by_name, parts }) => [
@@ -257,6 +278,6 @@ async function state(side: Here) {
 export const compareKeys = () =>
   compare({
     notes: (): Notes => ({ keys: [], lines: [], revision: 0, count: 0 }),
-    verbs: { ...around, ...keys, ...audit, ...backups },
+    verbs: { ...around, ...keys, ...relays, ...audit, ...backups },
     ...{ state, isAlone: true },
   })

@@ -1,0 +1,61 @@
+/** Programs that speak WeChat's protocol to svc. */
+import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import type { RelayClient, RelayStore } from '../relays.ts'
+import { type Noun, type NounContext, type Routine, readAll, write } from '../routine.ts'
+import type { LogSql } from './events.ts'
+import { refuseRevoked } from './keys.ts'
+
+/** `KeyStore.revoke` removes the consumers whose names begin so. */
+const consumerOf = (key: string): string => `${key}/relay`
+
+const newest = constantSql('(SELECT max(n.id) FROM message n WHERE n.session = r.session AND n.sent = 0)')
+const answered = sql`(SELECT count(*) FROM message m WHERE m.session = r.session AND m.id > coalesce(${newest}, 0)
+  AND m.sent = 1 AND m.status <> 'refused' AND m.sent_by || ' ' LIKE 'key:' || r.key || ' %')`
+
+type Row = Omit<RelayClient, 'answers' | 'consumer'> & { answers: string }
+
+export const createRelays = (
+  { clock, dialect, ensureSession }: NounContext,
+  { lastRow }: Pick<LogSql, 'lastRow'>,
+): Noun<RelayStore> => {
+  function* list(where: Sql): Routine<RelayClient[]> {
+    const rows =
+      yield* readAll<Row>(sql`SELECT r.key, k.name, s.name AS session, r.answers, r.created_at, r.polled_at,
+      r.source, r.doubled_at, r.refused, r.refused_at, r.refusal, ${answered} AS answered
+      FROM relay_client r JOIN access_key k ON k.id = r.key JOIN session s ON s.key = r.session
+      WHERE k.revoked_at IS NULL AND ${where} ORDER BY k.nth`)
+    return rows.map(({ answers, ...row }) => ({
+      ...row,
+      consumer: consumerOf(row.key),
+      answers: answers === 'all' || answers === 'called' ? answers : Number(answers),
+    }))
+  }
+  return {
+    verbs: {
+      *add({ answers, created_at, key, session }) {
+        const held = yield* refuseRevoked(dialect, `key:${key}`)
+        yield* write(
+          ...held,
+          sql`INSERT INTO relay_client (key, session, answers, created_at)
+            VALUES (${key}, ${yield* ensureSession(session)}, ${String(answers)}, ${created_at})`,
+          sql`INSERT INTO consumer (name, position, seen_at) VALUES (${consumerOf(key)}, ${lastRow}, ${clock.now()})`,
+        )
+      },
+
+      list: () => list(sql`true`),
+
+      *get(key) {
+        return (yield* list(sql`r.key = ${key}`))[0]
+      },
+
+      *note(key, { doubled_at, polled_at, refusal, source }) {
+        yield* write(sql`UPDATE relay_client SET polled_at = coalesce(${polled_at}, polled_at),
+          source = coalesce(${source}, source), doubled_at = coalesce(${doubled_at}, doubled_at),
+          refused = refused + ${refusal === undefined ? 0 : 1},
+          refused_at = coalesce(${refusal && clock.now()}, refused_at), refusal = coalesce(${refusal}, refusal)
+          WHERE key = ${key}`)
+      },
+    },
+    modes: { add: 'write', list: 'plain', get: 'plain', note: 'relaxed' },
+  }
+}
