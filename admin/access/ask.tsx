@@ -1,6 +1,7 @@
 /** The dialogs that change a key, and the key itself, which is shown once. */
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
+import type { AddedRelay, Relay } from '../../src/model/relay.ts'
 import { isolated, listed, t } from '../i18n.ts'
 import { commandHere, status } from '../live.ts'
 import { base, elsewhere } from '../service-urls.ts'
@@ -16,6 +17,9 @@ export type Asked =
   | { what: 'add' }
   | { what: 'secret'; added: AddedKey }
   | { what: 'rotate' | 'revoke'; item: Key }
+  | { what: 'relay' }
+  | { what: 'relay_added'; added: AddedRelay }
+  | { what: 'relay_remove'; item: Relay }
 
 interface QuestionProps {
   item: Key

@@ -43,6 +43,8 @@ const deeds: Readonly<Record<string, Deed>> = {
   add_key: 'key_add',
   rotate_key: 'key_rotate',
   revoke_key: 'key_revoke',
+  add_relay: 'key_add',
+  remove_relay: 'key_revoke',
   add_invitation: 'invite',
   revoke_invitation: 'invite_revoke',
   join: 'join',

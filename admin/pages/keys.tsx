@@ -3,6 +3,7 @@ import { AddKey } from '../access/add.tsx'
 import { type Asked, RevokeKey, RotateKey, Secret } from '../access/ask.tsx'
 import { KeyDetail } from '../access/detail.tsx'
 import { type Key, keys, loadKeys } from '../access/keys.ts'
+import { AddedRelayView, AddRelay, loadRelays, RelayList, RemoveRelay } from '../access/relays.tsx'
 import { KeyTable } from '../access/table.tsx'
 import { t } from '../i18n.ts'
 import { setParams, useParam } from '../place.ts'
@@ -12,14 +13,25 @@ import { Tabs } from '../ui/tabs.tsx'
 
 const isActive = ({ status }: Key): boolean => status === 'active'
 
+const loadAll = async (): Promise<void> => {
+  await Promise.all([loadKeys(), loadRelays()])
+}
+
 export function KeysPage() {
-  const { failure, again } = useLoading(loadKeys)
+  const { failure, again } = useLoading(loadAll)
   const { question, ask, close } = useAsked<Asked>()
   const shown = useParam('key')
   const isEnded = useParam('show') === 'ended'
   const all = keys.value?.toReversed()
   const open = all?.find(({ id }) => id === shown)
-  const add = <AddButton text={t('access.add')} onClick={() => ask({ what: 'add' })} />
+  const add = (
+    <>
+      <AddButton text={t('access.add')} onClick={() => ask({ what: 'add' })} />
+      <button type="button" class="button" onClick={() => ask({ what: 'relay' })}>
+        {t('relay.add')}
+      </button>
+    </>
+  )
   return (
     <ListPage
       title={t('nav.keys')}
@@ -47,7 +59,12 @@ export function KeysPage() {
     >
       {all => {
         const some = all.filter(one => isActive(one) !== isEnded)
-        return some.length === 0 ? <NothingFound /> : <KeyTable all={some} onAsk={ask} />
+        return (
+          <>
+            {some.length === 0 ? <NothingFound /> : <KeyTable all={some} onAsk={ask} />}
+            {!isEnded && <RelayList onAsk={ask} />}
+          </>
+        )
       }}
     </ListPage>
   )
@@ -81,6 +98,12 @@ function Question({ asked, onAsk, onClose }: QuestionProps) {
   switch (asked?.what) {
     case 'add':
       return <AddKey onClose={onClose} onAdded={show} />
+    case 'relay':
+      return <AddRelay onClose={onClose} onAdded={added => onAsk({ what: 'relay_added', added })} />
+    case 'relay_added':
+      return <AddedRelayView added={asked.added} onClose={onClose} />
+    case 'relay_remove':
+      return <RemoveRelay item={asked.item} onClose={onClose} />
     case 'secret':
       return <Secret {...asked} onClose={onClose} />
     case 'rotate':

@@ -42,6 +42,7 @@ export const commandGroups: Readonly<Record<string, Readonly<Record<string, Load
   'Operate:': {
     status: () => import('./commands/status.ts'),
     key: () => import('./commands/key.ts'),
+    relay: () => import('./commands/relay.ts'),
     token: () => import('./commands/token.ts'),
     panel: () => import('./commands/panel.ts'),
     secrets: () => import('./commands/secrets.ts'),

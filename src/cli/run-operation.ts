@@ -100,7 +100,7 @@ async function runOnce<I extends TObject, O extends TSchema>(
         throw error
       })
       delivered = true
-      const note = await view.finish?.(ask, command)
+      const note = await view.finish?.(ask, command, result)
       if (note && (!isJson(command) || command.io.err.isTerminal)) await printNote(note, command)
     } finally {
       bar?.clear()

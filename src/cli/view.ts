@@ -61,7 +61,7 @@ export interface View<I, T> {
    * Does what the change needs on this machine, after the result was printed. Returns what people have to
    * know.
    */
-  finish?(ask: Ask, command: Command): Promise<CommandOutput>
+  finish?(ask: Ask, command: Command, result: T): Promise<CommandOutput>
   /** Returns what a program has to know too, beside the result: a line for stderr, with `--json` as without. */
   warnOf?(result: T, again: string): string | undefined
   /** Same meaning as `Call.onward`. */

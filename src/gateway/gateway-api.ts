@@ -4,6 +4,7 @@
  * Everything here throws `SvcError` from the closed catalogue for what a caller can cause or act on.
  */
 import type { Keys } from '../access/keys.ts'
+import type { RelayClients } from '../access/relay-clients.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Invitations } from '../accounts/invitations.ts'
 import type { Logins } from '../accounts/logins.ts'
@@ -89,6 +90,7 @@ export interface Gateway {
   readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore
   readonly relays: Pick<RelayStore, 'get' | 'list' | 'note'>
+  readonly relayClients: Pick<RelayClients, keyof RelayClients>
   readonly asks: Pick<Asks, 'ask' | 'wait' | 'cancel' | 'takes'>
   readonly metrics: Pick<Metrics, 'answered' | 'refused' | 'text'>
   readonly signIns: SignInStore

@@ -1,7 +1,9 @@
 /** Builds a gateway from its rooms, and starts and stops it. */
 import { endExpiredKeys } from '../access/expiry.ts'
 import { Keys } from '../access/keys.ts'
+import { RelayClients } from '../access/relay-clients.ts'
 import { localFilesOf } from '../config/local-files.ts'
+import { findServiceUrl } from '../config/notes.ts'
 import type { Media } from '../media/media.ts'
 import { SvcError } from '../model/error.ts'
 import { scopeOf } from '../model/principal.ts'
@@ -157,7 +159,14 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
   const { accounts, directory, events, receive, resolveTarget } = rooms
   const { leases, node, state, store, views } = directory
   const { clock, tasks } = runtime
+  const { config } = options
   const consumers = new ConsumerList(store)
+  const keys = new Keys(
+    { keys: store.keys, sessions: state.sessions, maintenance: store.maintenance, resolveTarget },
+    withLogName(runtime, 'keys'),
+  )
+  const findUrl = async () =>
+    rooms.address.url ?? (await findServiceUrl(config.basePath)) ?? `http://127.0.0.1:${config.port}`
   const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
   return {
     accounts,
@@ -178,6 +187,7 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
     audit: store.audit,
     agents: store.agents,
     relays: store.relays,
+    relayClients: new RelayClients({ store, sessions: state.sessions, keys, findUrl }),
     signIns: state.signIns,
     inbox: inboxOf(rooms),
     media: mediaOf(rooms.media),
@@ -187,16 +197,13 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
       { threads: store.conversations, history: rooms.history, views, accounts, changes },
       runtime,
     ),
-    keys: new Keys(
-      { keys: store.keys, sessions: state.sessions, maintenance: store.maintenance, resolveTarget },
-      withLogName(runtime, 'keys'),
-    ),
+    keys,
     people: new People(
       {
         store,
         state,
         queued: directory.places.queued,
-        agentFolders: localFilesOf(options.config.basePath).agents,
+        agentFolders: localFilesOf(config.basePath).agents,
         resolveTarget,
         scrub: options.scrub ?? (rewrite => store.people.scrub(rewrite)),
       },

@@ -87,6 +87,8 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   people: gateway.people,
   agents: gateway.agents,
   relays: gateway.relays,
+  // They limit keys by themselves.
+  relayClients: gateway.relayClients,
   tasks: gateway.tasks,
   // The room limits accounts and users by the caller, and questions to those of the caller.
   asks: gateway.asks,

@@ -33,6 +33,7 @@ export const firstSegments: readonly string[] = [
   'phone',
   'questions',
   'readyz',
+  'relays',
   'sessions',
   'settings',
   'shared',

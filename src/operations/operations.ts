@@ -18,6 +18,7 @@ import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, l
 import { forgetUser } from './people.ts'
 import { addQuestion, cancelQuestion, getQuestion } from './questions.ts'
 import { beginReading, describeInbox, followMessages, openMessages } from './reading.ts'
+import { addRelay, listRelays, removeRelay } from './relays.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
 import { health, listNodes, listTools, metrics, ready } from './service.ts'
@@ -53,7 +54,17 @@ const webhookOperations = [
   webhooks.replayWebhook,
 ] as const
 
-const keyOperations = [listKeys, addKey, getKey, rotateKey, revokeKey, me] as const
+const keyOperations = [
+  listKeys,
+  addKey,
+  getKey,
+  rotateKey,
+  revokeKey,
+  listRelays,
+  addRelay,
+  removeRelay,
+  me,
+] as const
 
 const invitationOperations = [
   invitations.listInvitations,

@@ -27,6 +27,8 @@ export interface Things {
   readonly file: number
   readonly webhook: string
   readonly key: string
+  /** Name of a program of the relay. */
+  readonly relay: string
   readonly invitation: string
   readonly login: string
   /** Name of the session that is being logged in. */
@@ -92,6 +94,11 @@ export async function makeThings(
   const url = `http://127.0.0.1:9/Hook${tag}`
   const hook = await gateway.webhooks.add(owner, { url, types, session, user, allow_private: true })
   const key = await gateway.keys.add({ name: `Key${tag}`, can: ['read'], users: [user] }, owner)
+  const { name: relay } = await gateway.relayClients.add(owner, {
+    name: `Relay${tag}`,
+    session,
+    users: [user],
+  })
   const invited = await gateway.invitations.add(owner, { name: `Invited${tag}` })
   const loggingIn = `Login${tag}`
   const login = await gateway.logins.begin(owner, loggingIn, false, signal)
@@ -126,6 +133,7 @@ export async function makeThings(
   return {
     asked,
     ...{
+      relay,
       tag,
       session,
       bot,
@@ -167,6 +175,7 @@ export function unknownLike(things: Things, stranger = 'nobody@im.wechat'): Thin
     file: 99_999,
     webhook: 'wh_0000000000000000',
     key: '00000000',
+    relay: things.relay.replace(things.tag, tag),
     invitation: 'inv_000000000000',
     login: things.login.replaceAll(/[0-9a-f]/g, '0'),
     loggingIn: things.loggingIn.replace(things.tag, tag),
@@ -232,6 +241,7 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
     case 'old_name':
       return [things.session]
     case 'name':
+      if (operation.name === 'remove_relay') return [things.relay]
       if (operation.name === 'remove_consumer') return [`Reader${tag}`]
       if (operation.right === 'login') return [things.loggingIn, things.session]
       return operation.right === 'rename' || operation.right === 'logout' ? [things.session] : []
@@ -285,7 +295,7 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 /** Input keys that name nothing that belongs to somebody. */
 export const plainKeys: ReadonlySet<string> = new Set(
   `ack address after allow_private answers attach_private before browser by can choices click count cursor digest
-  direction dry_run event expires expires_at file file_name fingerprint force format fresh from grants headers hours
+  direction dry_run event expires expires_at file file_name fingerprint for force format fresh from grants headers hours
   idempotency_key if_none_match if_range inviter item keep_old_seconds keep_seconds kind kinds known language
   last_event_id leases left limit limits max_age_ms max_priority max_uses min_priority msg_type name new_name offset only operation
   option outcome paused_until priorities priority prompt qr quiet range read replies request_id resolved rewrite save_dir secret seen
@@ -327,7 +337,7 @@ export function inputAbout(operation: Operation, things: Things): Record<string,
     input[key] = value ?? (key === 'timeout' ? (properties[key]?.minimum ?? 0) : extras[key]) ?? shown
   }
   // No two keys in use have the same name.
-  if (operation.name === 'add_key') input.name = `new ${names++}`
+  if (operation.name === 'add_key' || operation.name === 'add_relay') input.name = `new ${names++}`
   return input
 }
 

@@ -63,7 +63,7 @@ test.each([
   const column = { ...caller, by, grant, name }
   const { entries, session, user } = world.own
   const scope = { ...(grant?.bots && { sessions: [session] }), ...(grant?.users && { users: [user] }) }
-  const { asks, keys, webhooks } = matrix.idle.gateway
+  const { asks, keys, relayClients, webhooks } = matrix.idle.gateway
   // Nobody listens there.
   const hook = { url: 'http://127.0.0.1:9/', allow_private: true, session, user }
   const own = {
@@ -76,6 +76,7 @@ test.each([
         createDirectCall({ by }),
       )
     ).id,
+    relay: (await relayClients.add(by, { name: `relay of ${name}`, session })).name,
     key: (await keys.add({ name: `own of ${name}`, can: ['history'], ...scope }, by)).id,
   }
   const wrong: unknown[] = []

@@ -98,6 +98,7 @@ type Passed =
   | 'people'
   | 'agents'
   | 'relays'
+  | 'relayClients'
   | 'asks'
   | 'metrics'
   | 'signIns'

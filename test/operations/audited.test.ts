@@ -280,6 +280,8 @@ describe('each operation', () => {
       change_topic: '<topic>',
       remove_topic: '<topic>',
       add_key: undefined,
+      add_relay: undefined,
+      remove_relay: undefined,
       create_panel_link: undefined,
       sign_in: '<by>',
       sign_out: '<by>',

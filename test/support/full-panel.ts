@@ -43,6 +43,7 @@ export async function withFullPanel(): Promise<FullPanel> {
   const failing = await webhooks.add(owner, { url, allow_private: true, headers: { 'X-Key': 'hush' } })
   await keys.add({ name: '值班同事', can: ['operate'], expires_at: Date.now() + 2 * 86_400_000 }, owner)
   await topics.add(owner, { name: 'monitoring-of-the-northern-branch', to: [user] })
+  await gateway.relayClients.add(owner, { name: 'openclaw-of-the-northern-branch', session: longName })
   await invitations.add(owner, { name: 'colleagues-of-the-northern-branch', max_uses: 5 })
 
   const { key } = await keys.add({ name: 'n8n-production-workflow-draft-bot', can: ['draft'] }, owner)

@@ -81,7 +81,7 @@ function requireNumber(flag: string, expected: string, parsed: string | number |
  * From the first key on, a service needs a master token. Makes one if there is none, and says at the first
  * key what has changed.
  */
-async function closeService(ask: Ask, command: Command): Promise<CommandOutput> {
+export async function closeService(ask: Ask, command: Command): Promise<CommandOutput> {
   const config = toolConfig(command)
   // Another door may have made the first key.
   if ((await readCurrentToken(config)) === undefined) await ensureToken(config)

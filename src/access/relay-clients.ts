@@ -1,0 +1,121 @@
+/** Programs that speak WeChat's protocol to svc: added with a key of their own, listed, and ended with it. */
+import type { Call } from '../model/call.ts'
+import { badArgument, SvcError } from '../model/error.ts'
+import { keyIdOf, type Principal } from '../model/principal.ts'
+import type { AddedRelay, NewRelayInput, Relay, RelayAnswers } from '../model/relay.ts'
+import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
+import { withoutUndefined } from '../platform/fields.ts'
+import { RoomPart } from '../platform/runtime.ts'
+import { type RelayFacts, relaySettingsOf } from '../setup/relay-programs.ts'
+import type { RelayClient } from '../storage/relays.ts'
+import type { SessionStore } from '../storage/state.ts'
+import type { Store } from '../storage/store.ts'
+import type { Keys } from './keys.ts'
+
+export interface RelayPorts {
+  store: Pick<Store, 'agents' | 'backlog' | 'keys' | 'relays' | 'webhooks'>
+  sessions: Pick<SessionStore, 'list'>
+  keys: Pick<Keys, 'add' | 'get' | 'revoke'>
+  /** Returns the address under which programs reach svc. */
+  findUrl(): Promise<string>
+}
+
+/** Messages that are counted. */
+const maxCounted = 10_000
+
+export class RelayClients extends RoomPart<RelayPorts> {
+  /**
+   * Makes a key for a program, and its place at the end of the log: it gets every message from now on. Only this answer has
+   * the token.
+   *
+   * @throws SvcError `invalid_arguments`, `session_not_found`, `forbidden`, as `Keys.add`
+   */
+  async add(by: Principal, input: NewRelayInput, call?: Pick<Call, 'onDelivered'>): Promise<AddedRelay> {
+    const { keys, sessions, store } = this.ports
+    const base_url = (input.url ?? (await this.ports.findUrl())).replace(/\/+$/, '')
+    const records = (await sessions.list()).filter(
+      ({ bot }) => bot && by.grant?.bots?.includes(bot.bot_id) !== false,
+    )
+    if (input.session === undefined && records.length !== 1)
+      throw badArgument('session', `expected a session, since ${records.length} are logged in`)
+    const wanted = normalizeSessionName(input.session ?? records[0]!.name)
+    const record = records.find(({ name }) => sessionKeyOf(name) === sessionKeyOf(wanted))
+    const session = record?.name ?? wanted
+    const others = await this.#listOthers(session, by)
+    const users = input.users ?? by.grant?.users
+    const {
+      created_at,
+      id,
+      key: token,
+    } = await keys.add(
+      { name: input.name, can: ['relay'], sessions: [session], ...(users && { users: [...users] }) },
+      by,
+      call,
+    )
+    await store.relays
+      .add({ key: id, session, answers: toAnswers(input.answers), created_at })
+      .catch(async error => {
+        await keys.revoke(id, by)
+        throw error
+      })
+    const { bot_id = '', user_id } = record?.bot ?? {}
+    const facts: RelayFacts = { token, base_url, cdn_url: `${base_url}/ilink/c2c`, bot_id, user_id }
+    const client = await store.relays.get(id)
+    return withoutUndefined({
+      ...(await this.#show(client!)),
+      ...facts,
+      others,
+      settings: input.for && relaySettingsOf(input.for, facts),
+    })
+  }
+
+  /** Lists the programs, oldest first: for a key those whose keys it made. */
+  async list(by: Principal): Promise<Relay[]> {
+    const clients = await this.ports.store.relays.list()
+    const own =
+      keyIdOf(by) === undefined ? undefined : await this.ports.store.keys.list({ madeBy: keyIdOf(by) })
+    const visible = own ? clients.filter(({ key }) => own.some(({ id }) => id === key)) : clients
+    return Promise.all(visible.map(client => this.#show(client)))
+  }
+
+  /** Ends a program, by its name or the id of its key. @throws SvcError `not_found` */
+  async remove(by: Principal, nameOrId: string): Promise<Relay> {
+    const { keys, store } = this.ports
+    const client = await store.relays.get((await keys.get(nameOrId, by)).id)
+    if (!client) throw new SvcError('not_found', 'There is no program of the relay with this name')
+    const shown = await this.#show(client)
+    await keys.revoke(client.key, by)
+    return shown
+  }
+
+  async #show({ answers, consumer, key, source: _, ...client }: RelayClient): Promise<Relay> {
+    const { backlog, keys } = this.ports.store
+    const scope = (await keys.get(key))?.grant ?? {}
+    const unread = await backlog.countWaiting(consumer, { limit: maxCounted, scope })
+    return { id: key, ...client, answers: String(answers) as Relay['answers'], unread }
+  }
+
+  /** Returns what answers in a session. */
+  async #listOthers(session: string, by: Principal): Promise<AddedRelay['others']> {
+    const { agents, relays, webhooks } = this.ports.store
+    const is = (name: string | undefined) =>
+      name !== undefined && sessionKeyOf(name) === sessionKeyOf(session)
+    const [running, endpoints, clients] = await Promise.all([
+      agents.listRunning(session),
+      webhooks.list(),
+      relays.list(),
+    ])
+    const answering = endpoints.filter(
+      one => one.replies && !one.disabled && (one.session === undefined || is(one.session)),
+    )
+    const others = [
+      ...running.map(name => ({ kind: 'agent' as const, name })),
+      ...answering.map(({ id: name }) => ({ kind: 'webhook' as const, name })),
+      ...clients.filter(one => is(one.session)).map(({ name }) => ({ kind: 'relay' as const, name })),
+    ]
+    return by.grant ? others.map(({ kind }) => ({ kind })) : others
+  }
+}
+
+const toAnswers = (answers: NewRelayInput['answers'] = 'all'): RelayAnswers =>
+  answers === 'all' || answers === 'called' ? answers : Number(answers)

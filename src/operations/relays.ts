@@ -1,0 +1,97 @@
+/** Operations for programs that speak WeChat's protocol to svc. */
+import { Type } from '@sinclair/typebox'
+import { AddedRelay, NewRelayInput, Relay } from '../model/relay.ts'
+import { bounded, closed } from '../model/shapes.ts'
+import { defineOperation } from './operation.ts'
+
+const id = 'k3v9x2ab'
+const exampleRelay = {
+  id,
+  name: 'openclaw',
+  session: 'work',
+  answers: 'all' as const,
+  created_at: 1767225600000,
+  polled_at: 1767225660000,
+  unread: 0,
+  answered: 2,
+  refused: 0,
+}
+
+export const listRelays = defineOperation({
+  name: 'list_relays',
+  title: 'List the programs that speak WeChat’s protocol to svc',
+  effect: 'read',
+  right: 'keys',
+  description:
+    'Lists the programs of the relay, oldest first: when each polled last, what it has not got, what it answered, which of its sends were refused, and whether two programs use its token. A caller with a key sees only those that it added. Tokens are not shown.',
+  output: Type.Array(Relay),
+  examples: [{ summary: 'One program', output: [exampleRelay] }],
+  rest: { route: 'GET /relays', tag: 'keys' },
+  cli: { path: ['relay'], alias: 'list', examples: [['svc relay', 'Every program']] },
+  run: ({ relayClients }, _input, { by }) => relayClients.list(by),
+})
+
+export const addRelay = defineOperation({
+  name: 'add_relay',
+  title: 'Let a program speak WeChat’s protocol to svc',
+  effect: 'write',
+  right: 'keys',
+  subject: [],
+  description:
+    'Makes a key with the right `relay` for a program that speaks WeChat’s own protocol (iLink), such as OpenClaw. The program takes `base_url` and `token` in place of those of WeChat, and gets every message of the session from now on, beside all other readers. Only this answer has the token. `others` names what answers in the session, too. From the first key on, every call over TCP needs a key or the master token.',
+  input: NewRelayInput,
+  output: AddedRelay,
+  errors: ['session_not_found', 'forbidden'],
+  examples: [
+    {
+      summary: 'OpenClaw, with its files',
+      input: { name: 'openclaw', session: 'work', for: 'openclaw' },
+      output: {
+        ...exampleRelay,
+        token: `svc_${id}_${'0a1b2c3d'.repeat(8)}`,
+        base_url: 'http://127.0.0.1:8000',
+        cdn_url: 'http://127.0.0.1:8000/ilink/c2c',
+        bot_id: '4f2c@im.bot',
+        user_id: 'o9cq@im.wechat',
+        others: [],
+        settings: [{ file: '~/.openclaw/openclaw-weixin/accounts.json', text: '["4f2c-im-bot"]' }],
+      },
+    },
+  ],
+  rest: { route: 'POST /relays', tag: 'keys' },
+  positionals: ['name'],
+  cli: {
+    path: ['relay', 'add'],
+    about:
+      'With --for, the files of the program are written; other accounts in them stay, and a file that changes is copied to FILE.bak before. What a program takes in a form is printed.',
+    help: { for: 'Write the settings of this program on this machine.' },
+    examples: [
+      ['svc relay add openclaw --session work --for openclaw', 'OpenClaw on this machine'],
+      ['svc relay add weilink --session work --answers called', 'It answers only what begins with its name'],
+      ['svc relay add bot --session work --answers 3', 'At most 3 of the 10 answers to each message'],
+    ],
+  },
+  run: ({ relayClients }, input, call) => relayClients.add(call.by, input, call),
+})
+
+export const removeRelay = defineOperation({
+  name: 'remove_relay',
+  title: 'End a program that speaks WeChat’s protocol to svc',
+  effect: 'destroy',
+  right: 'keys',
+  subject: [],
+  description: 'Revokes the key of a program, and removes its place in the log.',
+  input: closed({
+    name: bounded(64, 'Name of the program, or the id of its key.', { examples: ['openclaw'] }),
+  }),
+  output: Relay,
+  errors: ['not_found'],
+  examples: [{ summary: 'Ended', input: { name: 'openclaw' }, output: exampleRelay }],
+  rest: { route: 'DELETE /relays/{name}', tag: 'keys' },
+  cli: {
+    path: ['relay', 'remove'],
+    question: async (_gateway, { name }) => `End the program ${name}? Its token is refused from then on.`,
+    examples: [['svc relay remove openclaw', 'Asks first at a terminal']],
+  },
+  run: ({ relayClients }, input, { by }) => relayClients.remove(by, input.name),
+})
