@@ -30,6 +30,7 @@ const config: KnipConfig = {
         'test/client/loop.ts',
         'test/deno/*.ts',
         'test/platform/lock-worker.ts',
+        'test/relay/program.ts',
         'test/sandbox/official-client.ts',
         'test/support/{acp-agent,calls,events-subscriber,leftovers,nonsense,progress,reading-client}.ts',
         'test/upgrade/make-fixture.ts',

@@ -292,7 +292,7 @@ function parseValue(option: OptionSpec, text: string, from: string) {
 
 /** Checks what depends on several options, and freezes the config. */
 function checkConfig(config: Config, flags: Flags): Config {
-  const { port, adminPort, metricsPort, sandbox, sandboxPort, socket } = config
+  const { port, adminPort, metricsPort, relayPort, sandbox, sandboxPort, socket } = config
   if (socket !== undefined && flags.port !== undefined) {
     throw badArgument('--socket', 'expected without --port', {
       hint: 'Use one of them: a socket replaces host and port.',
@@ -302,6 +302,7 @@ function checkConfig(config: Config, flags: Flags): Config {
     '--port': socket === undefined ? port : undefined,
     '--admin-port': adminPort,
     '--metrics-port': metricsPort,
+    '--relay-port': relayPort,
     '--sandbox-port': sandbox ? sandboxPort : undefined,
   })
   for (const [nth, [flag, value]] of ports.entries()) {

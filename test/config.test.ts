@@ -88,6 +88,7 @@ test('every option can be given by its flag and by its variable alike', () => {
     basePath: ['/srv/svc', resolve('/srv/svc')],
     adminPort: ['8080', 8080],
     metricsPort: ['9100', 9100],
+    relayPort: ['9200', 9200],
     logLevel: ['debug', 'DEBUG'],
     logFormat: ['JSON', 'json'],
     banner: ['1', false],

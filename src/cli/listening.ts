@@ -230,11 +230,23 @@ export async function toListenError(
  * @throws SvcError if an address cannot be used
  */
 export async function tryAddresses(config: Config, isPhoneFree: boolean): Promise<void> {
-  const { adminPort, basePath, host, metricsPort, port, sandbox, sandboxHost, sandboxPort, socket } = config
+  const {
+    adminPort,
+    basePath,
+    host,
+    metricsPort,
+    port,
+    relayPort,
+    sandbox,
+    sandboxHost,
+    sandboxPort,
+    socket,
+  } = config
   const addresses: [host: string, flag: string, port: number | undefined][] = [
     [host, '--port', socket === undefined ? port : 0],
     [host, '--admin-port', adminPort],
     [host, '--metrics-port', metricsPort],
+    [host, '--relay-port', relayPort],
   ]
   // Another process may already run an existing sandbox on that port.
   if (sandbox && !isPhoneFree && !(await fileExists(localFilesOf(basePath).sandbox)))

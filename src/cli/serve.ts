@@ -7,14 +7,23 @@ import { fileExists } from '../platform/files.ts'
 import { quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { notifyManager } from '../platform/notify.ts'
-import { toReachableUrl } from '../platform/serve.ts'
+import { type RunningServer, toReachableUrl } from '../platform/serve.ts'
+import { createRelay, isRelayPath, type RelayDoor } from '../relay/relay.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
-import { listenMain, toListenError, tryAddress } from './listening.ts'
+import { listen, listenMain, toListenError, tryAddress } from './listening.ts'
 import { createLinePrinter, formatBanner, type ServiceLine } from './print.ts'
 import { createLazyMcpDoor, isMcpPath } from './serve-mcp.ts'
-import { loadSandbox, runService, sandboxOptionsOf, serverLog, stopGraceMs, waitForStop } from './serving.ts'
+import {
+  loadSandbox,
+  type OpenedService,
+  runService,
+  sandboxOptionsOf,
+  serverLog,
+  stopGraceMs,
+  waitForStop,
+} from './serving.ts'
 import { BrokenPipeError } from './terminal.ts'
 
 /** A running service, for code that runs beside it, such as the quick start. */
@@ -43,9 +52,19 @@ export const serveOpenApi = (
     const { config, gateway, generated, io, log } = opened
     const app = createOpenApiApp({ gateway, config, log, version })
     const mcp = createLazyMcpDoor(opened)
+    const relay = createRelay({
+      ...opened,
+      log: log.child('relay'),
+      off: (request, peer) => app.fetch(request, peer),
+    })
     const server = await listenMain(opened, (request, peer) =>
-      isMcpPath(request.url) ? mcp.fetch(request, peer) : app.fetch(request, peer),
+      isMcpPath(request.url)
+        ? mcp.fetch(request, peer)
+        : isRelayPath(request.url)
+          ? relay.fetch(request, peer)
+          : app.fetch(request, peer),
     )
+    const relayServer = await listenForRelay(opened, relay)
     const { url } = server
     const over = new AbortController()
     const doors: ServiceLine[] =
@@ -56,6 +75,7 @@ export const serveOpenApi = (
               text: `call it as in: curl --unix-socket ${quoteForShell(config.socket)} http://localhost/tools`,
             },
           ]
+    if (relayServer) doors.push({ text: `relay on ${relayServer.url}`, url: relayServer.url })
     return {
       lines: [{ text: `listening on ${url}`, url }, ...doors],
       pages: beside ? undefined : config.socket === undefined ? { docs: `${toReachableUrl(url)}/docs` } : {},
@@ -74,7 +94,9 @@ export const serveOpenApi = (
       },
       async drain() {
         server.drain()
+        relayServer?.drain()
         app.drain()
+        relay.drain()
         mcp.drain()
         await notifyManager(findNotifySocket(io.env), 'STOPPING=1')
       },
@@ -84,10 +106,22 @@ export const serveOpenApi = (
         // First, waiting calls end with their normal empty answer. Then responses are sent. Then the files
         // close.
         app.beginShutdown()
-        await Promise.all([mcp.close(stopGraceMs), server.stop(stopGraceMs)])
+        relay.beginShutdown()
+        await Promise.all([mcp.close(stopGraceMs), server.stop(stopGraceMs), relayServer?.stop(stopGraceMs)])
       },
     }
   })
+
+/** Serves only the relay on `--relay-port`, if that is set. */
+async function listenForRelay(opened: OpenedService, relay: RelayDoor): Promise<RunningServer | undefined> {
+  const { config, stack } = opened
+  if (config.relayPort === undefined) return undefined
+  const server = await listen(opened, '--relay-port', config.relayPort, (request, peer) =>
+    isRelayPath(request.url) ? relay.fetch(request, peer) : new Response(null, { status: 404 }),
+  )
+  stack.defer(() => server.stop(0))
+  return server
+}
 
 /** Runs `svc sandbox`: only the simulated WeChat, for several processes. */
 export async function serveSandbox(config: Config, command: Command): Promise<void> {

@@ -162,6 +162,13 @@ const options = {
     commands: servers,
     ...port,
   },
+  /** Absent: the relay is only below /ilink of svc openapi. 0: a free port. */
+  relayPort: {
+    displayedDefault: 'none',
+    help: 'also serve the relay on this port of the same host; 0 picks a free one',
+    commands: ['openapi'],
+    ...port,
+  },
   logLevel: {
     placeholder: '<level>',
     default: 'INFO',

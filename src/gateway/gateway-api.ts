@@ -24,7 +24,6 @@ import type { Sender } from '../send/send.ts'
 import type { AgentStore } from '../storage/agents.ts'
 import type { AuditStore } from '../storage/audit.ts'
 import type { EntrySight } from '../storage/outbox.ts'
-import type { RelayStore } from '../storage/relays.ts'
 import type { SignInStore } from '../storage/state.ts'
 import type { Topics } from '../topics/topics.ts'
 import type { Asks } from './asks.ts'
@@ -35,6 +34,7 @@ import type { Health } from './health.ts'
 import type { History } from './history.ts'
 import type { Metrics } from './metrics.ts'
 import type { People } from './people.ts'
+import type { Relays } from './relays.ts'
 
 export interface Gateway {
   readonly inbox: Pick<
@@ -89,7 +89,7 @@ export interface Gateway {
   readonly backups: Pick<Backups, 'make' | 'status'>
   readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore
-  readonly relays: Pick<RelayStore, 'get' | 'list' | 'note'>
+  readonly relays: Pick<Relays, 'hasAny' | 'clientOf' | 'poll' | 'send'>
   readonly relayClients: Pick<RelayClients, keyof RelayClients>
   readonly asks: Pick<Asks, 'ask' | 'wait' | 'cancel' | 'takes'>
   readonly metrics: Pick<Metrics, 'answered' | 'refused' | 'text'>

@@ -23,6 +23,7 @@ import { Housekeeping } from './housekeeping.ts'
 import { createTargetResolver } from './meant.ts'
 import { Metrics, type ServedCertificate } from './metrics.ts'
 import { People } from './people.ts'
+import { Relays } from './relays.ts'
 import * as open from './rooms.ts'
 
 export type { GatewayOptions } from './foundations.ts'
@@ -186,7 +187,10 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
     backups: rooms.backups,
     audit: store.audit,
     agents: store.agents,
-    relays: store.relays,
+    relays: new Relays(
+      { store, views, inbox: receive.inbox, sender: rooms.sender },
+      withLogName(runtime, 'relays'),
+    ),
     relayClients: new RelayClients({ store, sessions: state.sessions, keys, findUrl }),
     signIns: state.signIns,
     inbox: inboxOf(rooms),

@@ -17,6 +17,7 @@ export const firstSegments: readonly string[] = [
   'export',
   'forget',
   'healthz',
+  'ilink',
   'invitations',
   'invite',
   'keys',

@@ -65,7 +65,10 @@ export const scopeOf = ({ grant }: Principal): Scope => grant ?? {}
 
 /** Whether a person must approve every send of the principal. */
 export const onlyDrafts = ({ grant }: Principal): boolean =>
-  grant !== undefined && !grant.rights.includes('send') && grant.tools?.includes('send') !== true
+  grant !== undefined &&
+  !grant.rights.includes('send') &&
+  !(grant.rights.includes('relay') && !grant.rights.includes('draft')) &&
+  grant.tools?.includes('send') !== true
 
 /** Whether a grant has the right. */
 export const grantsRight = ({ rights }: Grant, right: Right): boolean => rights.includes(right)

@@ -17,7 +17,7 @@ export const uploadMedia = defineOperation({
   name: 'upload_media',
   title: 'Upload media',
   effect: 'write',
-  right: 'upload',
+  right: ['upload', 'relay'],
   description:
     'Takes a file for a later send: its raw bytes as the body, or a form with the file as its last field. The file is streamed to disk and kept for 24 hours; pass the upload_id in media[] of send. Up to 1000 uploads are kept, together at most four times the largest allowed file; more are rate_limited. An upload that was sent no longer counts.',
   input: closed({

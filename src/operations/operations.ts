@@ -18,6 +18,7 @@ import { approveOutbox, cancelOutbox, declineOutbox, getOutbox, listApprovals, l
 import { forgetUser } from './people.ts'
 import { addQuestion, cancelQuestion, getQuestion } from './questions.ts'
 import { beginReading, describeInbox, followMessages, openMessages } from './reading.ts'
+import { relayClient, relayDownload, relayPoll, relaySend } from './relaying.ts'
 import { addRelay, listRelays, removeRelay } from './relays.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
@@ -154,6 +155,10 @@ const doorOperations = [
   subscribeEvents,
   unsubscribeEvents,
   acceptNotices,
+  relayClient,
+  relayPoll,
+  relaySend,
+  relayDownload,
 ] as const
 
 /** All operations, the tools first. */

@@ -9,7 +9,7 @@ export const showTyping = defineOperation({
   title: 'Show a user that the bot is typing',
   effect: 'write',
   audited: false,
-  right: 'typing',
+  right: ['typing', 'relay'],
   description: 'The typing sign ends after some seconds. Nothing is sent, and no answer is used.',
   input: closed({
     to: SendInput.properties.to,

@@ -43,6 +43,9 @@ export interface RelayStore {
 
   get(key: string): Promise<RelayClient | undefined>
 
+  /** Counts what a client has sent to a user since this user last wrote. What was refused does not count. */
+  countAnswers(key: string, user: string): Promise<number>
+
   /** Records what happened to a client. `refusal` counts one more. Not durable. */
   note(key: string, note: RelayNote): Promise<void>
 }

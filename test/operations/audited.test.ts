@@ -256,6 +256,7 @@ describe('each operation', () => {
       'mark_unread',
       'open_messages',
       'recv',
+      'relay_send',
       'renew_leases',
       'send',
       'settle_leases',

@@ -1,58 +1,14 @@
 /**
- * Runs Tencent's own client modules (npm, unmodified) against a sandbox: a process of its own, since they keep state in
- * module scope and need a patched fetch (their login host is fixed) and a stand-in for their host program.
+ * Runs Tencent's own client modules against a sandbox.
  *
  * Arguments: sandbox address, folder for its files. Prints one JSON line per step.
  */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { tencentClient } from '../support/tencent-client.ts'
 
 const [, , sandboxUrl = '', dir = ''] = process.argv
-const loginHost = 'https://ilinkai.weixin.qq.com'
-const unused = () => {
-  throw new Error('not part of this test')
-}
-
-Bun.plugin({
-  name: 'host program',
-  setup(build) {
-    const stub = (name: string, exports: Record<string, unknown>) =>
-      build.module(`openclaw/plugin-sdk/${name}`, () => ({ exports, loader: 'object' }))
-    stub('account-id', { normalizeAccountId: (id: string) => id.replace(/[@.]/g, '-') })
-    stub('channel-message', { createTypingCallbacks: unused })
-    stub('command-auth', {
-      resolveSenderCommandAuthorizationWithRuntime: unused,
-      resolveDirectDmAuthorizationOutcome: unused,
-    })
-    stub('hook-runtime', {
-      fireAndForgetHook: unused,
-      buildCanonicalSentMessageHookContext: unused,
-      toPluginMessageContext: unused,
-      toPluginMessageSentEvent: unused,
-    })
-    stub('infra-runtime', {
-      resolvePreferredOpenClawTmpDir: () => dir,
-      withFileLock: (_path: string, _options: unknown, work: () => unknown) => work(),
-    })
-    stub('plugin-runtime', { getGlobalHookRunner: () => undefined })
-  },
-})
-
-const plainFetch = globalThis.fetch
-globalThis.fetch = Object.assign(
-  (input: Parameters<typeof fetch>[0], init?: RequestInit) =>
-    plainFetch(
-      typeof input === 'string' || input instanceof URL
-        ? String(input).replace(loginHost, sandboxUrl)
-        : input,
-      init,
-    ),
-  { preconnect: plainFetch.preconnect },
-)
-
-// biome-ignore lint/suspicious/noExplicitAny: modules without types
-const load = (path: string): Promise<any> =>
-  import(`../../node_modules/@tencent-weixin/openclaw-weixin/dist/src/${path}.js`)
+const load = tencentClient(sandboxUrl, dir)
 const tell = (step: string, facts: object) => console.log(JSON.stringify({ step, ...facts }))
 
 const { startWeixinLoginWithQr, waitForWeixinLogin } = await load('auth/login-qr')

@@ -1,7 +1,7 @@
 /** Programs that speak WeChat's protocol to svc. */
 import { constantSql, type Sql, sql } from '../../platform/sql.ts'
 import type { RelayClient, RelayStore } from '../relays.ts'
-import { type Noun, type NounContext, type Routine, readAll, write } from '../routine.ts'
+import { type Noun, type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
 import type { LogSql } from './events.ts'
 import { refuseRevoked } from './keys.ts'
 
@@ -48,6 +48,14 @@ export const createRelays = (
         return (yield* list(sql`r.key = ${key}`))[0]
       },
 
+      *countAnswers(key, user) {
+        const ofUser = sql`m.peer = ${user} AND m.session = (SELECT session FROM relay_client WHERE key = ${key})`
+        const newest = sql`SELECT m.id FROM message m WHERE ${ofUser} AND m.sent = 0 ORDER BY m.id DESC LIMIT 1`
+        const count = sql`SELECT count(*) AS n FROM message m WHERE ${ofUser} AND m.id > coalesce((${newest}), 0)
+          AND m.sent = 1 AND m.status <> 'refused' AND m.sent_by || ' ' LIKE ${`key:${key} %`}`
+        return Number((yield* readFirst<{ n: number }>(count))?.n ?? 0)
+      },
+
       *note(key, { doubled_at, polled_at, refusal, source }) {
         yield* write(sql`UPDATE relay_client SET polled_at = coalesce(${polled_at}, polled_at),
           source = coalesce(${source}, source), doubled_at = coalesce(${doubled_at}, doubled_at),
@@ -56,6 +64,6 @@ export const createRelays = (
           WHERE key = ${key}`)
       },
     },
-    modes: { add: 'write', list: 'plain', get: 'plain', note: 'relaxed' },
+    modes: { add: 'write', list: 'plain', get: 'plain', countAnswers: 'plain', note: 'relaxed' },
   }
 }

@@ -11,7 +11,7 @@ import { isPostgresThere } from '../../support/postgres.ts'
 const root = join(import.meta.dir, '../../..')
 
 /** Folders whose usual tests run. */
-const folders = ['access', 'operations', 'mcp', 'server', 'push', 'library']
+const folders = ['access', 'operations', 'mcp', 'relay', 'server', 'push', 'library']
 
 /**
  * Files of these folders that are about SQLite's engine or a data directory as a whole. Single tests of that kind in other

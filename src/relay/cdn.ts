@@ -1,0 +1,143 @@
+/**
+ * The media addresses of the relay. Clients send no token there: the address proves by its signature that svc made it for a client.
+ * Files pass as streams.
+ */
+import { Buffer } from 'node:buffer'
+import { usageOf } from '../access/usage.ts'
+import type { Gateway } from '../gateway/gateway-api.ts'
+import { decryptStream, encryptStream, paddedSizeOf } from '../ilink/crypto.ts'
+import { streamOf } from '../ilink/progress.ts'
+import { badArgument, type SvcError } from '../model/error.ts'
+import { anyCaller, type Principal } from '../model/principal.ts'
+import { invoke, toSvcError } from '../operations/gate.ts'
+import { uploadMedia } from '../operations/media.ts'
+import { relayDownload } from '../operations/relaying.ts'
+import { nodeCrypto } from '../platform/lazy-crypto.ts'
+import type { Log } from '../platform/log.ts'
+import { createByteCounter } from '../platform/memory.ts'
+import type { Peer } from '../platform/serve.ts'
+import { addressOf } from '../server/behind-proxy.ts'
+import { checkContentLength, limitStream } from '../server/body.ts'
+import { noteCaller } from '../server/caller.ts'
+import { HttpCall, type ShutdownSignal } from '../server/http-call.ts'
+import { answerWithinLimits, bindToCaller } from '../server/limits.ts'
+import { mediaKeyOf, type Signed, sign, unsign } from './signed.ts'
+
+export const cdnPath = '/ilink/c2c/'
+
+/** What the parts of the door need. `by`: a caller who proved nothing. */
+export interface DoorParts {
+  readonly gateway: Gateway
+  readonly log: Log
+  readonly shutdown: ShutdownSignal
+  readonly by: Principal
+}
+
+/** What an address says, and the hash of the secret that signed it. */
+interface Proved {
+  readonly hash: string
+  readonly payload: Signed
+}
+
+const refuse = (status: number, why: string): Response =>
+  new Response(why, {
+    status,
+    headers: { 'content-type': 'text/plain', 'x-error-message': why.replace(/[^ -~]/g, '?') },
+  })
+
+export async function answerCdn(
+  parts: DoorParts,
+  request: Request,
+  peer: Peer | undefined,
+  path: string,
+): Promise<Response> {
+  const name = path.slice(cdnPath.length)
+  const isUpload = name === 'upload' && request.method === 'POST'
+  const isDownload = name === 'download' && request.method === 'GET'
+  if (!isUpload && !isDownload) return refuse(404, 'not found')
+  const address = () => addressOf(request, peer)
+  const param = new URL(request.url).searchParams.get('encrypted_query_param') ?? ''
+  const [id = '', ...signed] = param.split('.')
+  let proved: Proved | undefined
+  const proves = (hash: string) => {
+    const payload = unsign(hash, isUpload ? 'upload' : 'media', signed.join('.'))
+    if (payload) proved = { hash, payload }
+    return payload !== undefined
+  }
+  const by = /^[0-9a-z]{8}$/.test(id) ? await parts.gateway.keys.recognize(id, proves, address) : undefined
+  if (!by || !proved)
+    return answerWithinLimits(anyCaller, address, () => refuse(400, 'encrypted_query_param unknown'))
+  peer?.accept()
+  noteCaller(request, by, peer)
+  const own = proved
+  return answerWithinLimits(by, address, async () => {
+    const call = new HttpCall(request, parts)
+    try {
+      return await (isUpload ? upload(parts, call, own) : download(parts, call, own))
+    } catch (error) {
+      return toRefusal(toSvcError(error, parts.log, { signal: call.signal, requestId: call.requestId }))
+    } finally {
+      call.end()
+    }
+  })
+}
+
+/** Clients give up after a 4xx, and try anything else three times at once. */
+const toRefusal = ({ code, problem, status }: SvcError): Response =>
+  refuse(code === 'unauthorized' || code === 'forbidden' ? 400 : status, problem)
+
+async function upload(
+  { gateway, log }: DoorParts,
+  call: HttpCall,
+  { hash, payload }: Proved,
+): Promise<Response> {
+  const { key, kind, md5, size, until } = payload as Readonly<Record<string, string>> & { size: number }
+  if (Number(until) < gateway.clock.now()) return refuse(400, 'the upload address expired')
+  const { request } = call
+  const limit = {
+    maxBytes: paddedSizeOf(size),
+    count: (bytes: number) => usageOf(call.by)?.countBytes(bytes),
+  }
+  checkContentLength(request.headers, limit)
+  if (!request.body) return refuse(400, 'the file is missing')
+  const plain = decryptStream(limitStream(request.body, limit), Buffer.from(key ?? '', 'hex'))
+  const body = streamOf(checked(plain, { size, md5: String(md5) }), () => {})
+  const input = { kind, file: { body, size } }
+  const { upload_id } = await invoke(uploadMedia, gateway, input, call, log)
+  return new Response(null, { headers: { 'x-encrypted-param': sign(hash, 'file', { i: upload_id }) } })
+}
+
+/** Passes the bytes on. @throws SvcError at the end if they are not the announced ones */
+async function* checked(
+  bytes: AsyncIterable<Uint8Array>,
+  { md5, size }: { md5: string; size: number },
+): AsyncGenerator<Uint8Array> {
+  const hash = nodeCrypto().createHash('md5')
+  const passed = createByteCounter()
+  let count = 0
+  for await (const chunk of bytes) {
+    // Counts as three: what the network sent and what was decrypted of it pile up beside the file that is written.
+    passed(3 * chunk.length)
+    hash.update(chunk)
+    count += chunk.length
+    yield chunk
+  }
+  if (count !== size || hash.digest('hex') !== md5)
+    throw badArgument('file', 'the bytes are not those that were announced')
+}
+
+async function download(
+  { gateway, log }: DoorParts,
+  call: HttpCall,
+  { hash, payload }: Proved,
+): Promise<Response> {
+  const [message, item] = [String(payload.m), Number(payload.n)]
+  const { media } = await invoke(relayDownload, gateway, { message_id: message, item }, call, log)
+  const { size, stream } = media
+  const body = streamOf(encryptStream(stream, mediaKeyOf(hash, message, item)), () => {})
+  const headers = {
+    'content-type': 'application/octet-stream',
+    ...(size !== undefined && { 'content-length': String(paddedSizeOf(size)) }),
+  }
+  return bindToCaller(new Response(body, { headers }), call.by)
+}

@@ -1,0 +1,45 @@
+/** Which messages are for a program, and how much it may send. */
+import { expect } from 'bun:test'
+import { given } from '../support/given.ts'
+import { withRelay } from './driver.ts'
+
+const it = given(withRelay)
+
+it('a called program gets what names it or quotes its answer, and passes over the rest', async ({
+  t,
+  add,
+}) => {
+  const [called, all] = [await add('Helper', { answers: 'called' }), await add('all')]
+  await t.sandbox.say('not for it')
+  await t.sandbox.say('helpers are others')
+  await t.sandbox.say('@helper do this')
+  const got = await called.read(1)
+  expect(got.map(({ item_list }) => item_list[0].text_item.text)).toEqual(['@helper do this'])
+  expect(await all.read(3)).toHaveLength(3)
+  const { body } = await called.say('done')
+  const other = await all.say('mine')
+  await t.sandbox.say('quotes the other', { quote: other.body.message_id, how: 'id' })
+  await t.sandbox.say('quotes it', { quote: body.message_id, how: 'id' })
+  await t.sandbox.say('Helper你好')
+  const more = await called.read(2)
+  expect(more.map(({ item_list }) => item_list[0].text_item.text)).toEqual(['quotes it', 'Helper你好'])
+})
+
+it('a program with a share sends that many to a message of a person, whatever others send', async ({
+  t,
+  add,
+}) => {
+  const [two, all] = [await add('two', { answers: '2' }), await add('all')]
+  for (const round of [1, 2]) {
+    await t.sandbox.say(`round ${round}`)
+    await two.read(1)
+    expect((await all.say('beside')).body.ret).toBe(0)
+    const answers = await Promise.all(
+      [1, 2, 3].map(nth => two.say(`${nth}`, { client_id: `${round} ${nth}` })),
+    )
+    expect(answers.map(({ body }) => body.ret)).toEqual([0, 0, -2])
+    // What was sent is answered again as it was.
+    expect((await two.say('1', { client_id: `${round} 1` })).body).toEqual(answers[0]!.body)
+  }
+  expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(6)
+})

@@ -1,0 +1,111 @@
+/** Programs that are not what they say, and programs that want too much. */
+import { expect } from 'bun:test'
+import { owner } from '../../src/model/principal.ts'
+import { rowsIn } from '../support/gateway.ts'
+import { given } from '../support/given.ts'
+import { withRelay } from './driver.ts'
+import { relayProgram } from './protocol.ts'
+
+const it = given(withRelay)
+const bytes = new TextEncoder().encode('the bytes of a file')
+
+it('a token that svc does not know is -14, and not at once', async ({ t, url, add }) => {
+  const { id, token } = await add('one')
+  const { key } = await t.gateway.keys.add({ name: 'reader', can: ['read'] }, owner)
+  for (const wrong of [`svc_${id}_${'0'.repeat(64)}`, 'nonsense', '', key]) {
+    const program = relayProgram(url, id, wrong, 'x@im.wechat')
+    const before = t.clock.now()
+    const { status, body } = await t.hurry(program.post('getupdates'))
+    expect([status, body]).toEqual([200, { ret: -14, errcode: -14, errmsg: 'session timeout' }])
+    expect(t.clock.now() - before).toBeGreaterThan(800)
+  }
+  const program = relayProgram(url, id, token, 'x@im.wechat')
+  const polled = program.post('getupdates')
+  await t.until(
+    'it polls',
+    async () => (await rowsIn(t.dir, 'SELECT 1 FROM relay_client WHERE polled_at > 0')).length,
+  )
+  await t.gateway.keys.revoke(id, owner)
+  expect((await t.hurry(polled)).body.errcode).toBe(-14)
+})
+
+it('nothing of one program helps another', async ({ t, add }) => {
+  const [one, two] = [await add('one'), await add('two')]
+  await t.sandbox.media('file', bytes, { name: 'a.txt' })
+  const [got] = await one.read(1)
+  await two.read(1)
+  const user = t.bots.get('default')!.user_id
+  const { body: config } = await one.post('getconfig', { ilink_user_id: user })
+  expect([config.ret, typeof config.typing_ticket]).toEqual([0, 'string'])
+  const typing = { ilink_user_id: user, typing_ticket: config.typing_ticket, status: 1 }
+  expect((await one.post('sendtyping', typing)).body).toMatchObject({ ret: 0 })
+  expect((await two.post('sendtyping', typing)).body.ret).toBe(-2)
+  expect((await one.post('sendtyping', { ...typing, ilink_user_id: 'x@im.wechat' })).body.ret).toBe(-2)
+
+  const file = (await one.upload(bytes)).headers.get('x-encrypted-param')!
+  expect((await two.sendFile(file, 'a.txt')).body.ret).toBe(-2)
+  expect((await one.sendFile(file, 'a.txt')).body.ret).toBe(0)
+
+  const { full_url } = got.item_list[0].file_item.media
+  const forged = new URL(full_url)
+  const param = forged.searchParams.get('encrypted_query_param')!
+  for (const wrong of [`${two.id}${param.slice(8)}`, param.slice(0, -1), '', 'x', `${param}x`]) {
+    forged.searchParams.set('encrypted_query_param', wrong)
+    expect((await fetch(forged)).status).toBe(400)
+  }
+  // The bytes are of no use without the key of the program.
+  const encrypted = await (await fetch(full_url)).bytes()
+  expect(Buffer.from(encrypted).includes('bytes of a file')).toBe(false)
+  await t.gateway.keys.revoke(one.id, owner)
+  expect((await fetch(full_url)).status).toBe(400)
+})
+
+it('a program that may see one user gets nothing of others, and answers nobody else', async ({ t, add }) => {
+  const bot = t.bots.get('default')!
+  const other = await t.sandbox.addUser('other')
+  const program = await add('one', { users: [bot.user_id] })
+  await t.sandbox.say('of another', { from: other, to: bot.bot_id })
+  await t.sandbox.say('own')
+  const got = await program.read(1)
+  expect(got.map(({ from_user_id }) => from_user_id)).toEqual([bot.user_id])
+  expect((await program.say('no', { to_user_id: other })).body.ret).toBeLessThan(0)
+  expect(await t.sandbox.messages({ from: 'bot' })).toEqual([])
+})
+
+it('bodies are bounded, and other bytes than announced are no upload', async ({ t, add }) => {
+  const program = await add('one')
+  expect((await program.say('x'.repeat(300_000))).status).toBe(413)
+  expect((await program.post('sendmessage', '{')).body.ret).toBe(-3)
+  expect((await program.upload(bytes, 3, { rawfilemd5: '0'.repeat(32) })).status).toBe(422)
+  expect((await program.upload(bytes, 3, { filesize: 5 })).body.ret).toBe(-3)
+  expect((await program.upload(bytes, 9)).body.ret).toBe(-3)
+  const { body } = await program.post('getuploadurl', {
+    ...{ filekey: 'f', media_type: 3, to_user_id: t.bots.get('default')!.user_id, rawsize: 16, filesize: 32 },
+    ...{ rawfilemd5: '0'.repeat(32), aeskey: '0'.repeat(32) },
+  })
+  const put = (sent: BodyInit) => fetch(body.upload_full_url, { method: 'POST', body: sent })
+  expect((await put('x'.repeat(48))).status).toBe(413)
+  expect((await put('x'.repeat(31))).status).toBeGreaterThanOrEqual(400)
+  expect((await fetch(body.upload_full_url, { method: 'PUT', body: 'x' })).status).toBe(404)
+})
+
+it('of two polls with one token the older ends empty, and the panel is told', async ({ t, add }) => {
+  const program = await add('one')
+  const doubled = async () =>
+    (await rowsIn(t.dir, 'SELECT 1 FROM relay_client WHERE doubled_at IS NOT NULL')).length > 0
+  const open: Promise<unknown[]>[] = []
+  for (let nth = 0; nth < 3; nth++) {
+    open.push(program.poll())
+    const since = t.clock.now()
+    await t.until('it polls', async () => {
+      const query = `SELECT 1 FROM relay_client WHERE polled_at >= ${since}`
+      return (await rowsIn(t.dir, query)).length > 0
+    })
+    t.clock.advance(10_000)
+  }
+  expect(await t.hurry(open[0]!)).toEqual([])
+  expect(await t.hurry(open[1]!)).toEqual([])
+  await t.until('it is told', doubled)
+  await t.sandbox.say('for the newest')
+  expect(await open[2]).toHaveLength(1)
+})
