@@ -57,7 +57,7 @@ export interface TurnContext extends SessionContext {
   /**
    * Asks the owner whether the agent gets a prompt at a time, and does not wait.
    *
-   * @returns what the agent is told
+   * @returns an answer for the agent
    * @throws SvcError if it cannot be asked, in words for the agent
    */
   propose?(when: string, prompt: string): Promise<string>

@@ -44,7 +44,7 @@ const watched = [
 ].join('\n')
 
 /** How an agent program is started, whatever it works on. */
-export interface AgentCommand {
+export interface ProgramCommand {
   /** Program and arguments. A program with a slash is relative to the folder in which svc was started. */
   readonly command: readonly string[]
   /** The environment of svc, from which that of the program is derived. */
@@ -55,7 +55,7 @@ export interface AgentCommand {
   readonly isolatedFrom?: string | undefined
 }
 
-export interface ProgramOptions extends AgentCommand {
+export interface ProgramOptions extends ProgramCommand {
   /**
    * The words of the command that the user configured. In a sandbox the files that they name by absolute paths are
    * visible.

@@ -133,7 +133,7 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
     Object.fromEntries(
       Object.entries<string>(known.folders).map(([name, folder]) => [name, toFolder(folder, place)]),
     )
-  // Of the settings of a backend, and of those below, the config has others.
+  // The config has other settings in place of those of a backend and of the ones below.
   const { acp, ask, beside, command, folder, gather, mode, openai, skip_older, ...plain } = known
   return {
     ...defaultAgent,

@@ -20,8 +20,11 @@ const known: Readonly<Record<string, unknown>> = {
   ...{ known: true, count: 1, consumer: 'reader', prompt: 'go', when: 'in 2h', choices: ['yes', 'no'] },
   ...{ type: 'message.received', secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' },
 }
-/** A session that is yet to be logged in is named there too, or one that is gone since the subscription was made. */
-const takesAny = ['follow_login', 'forget_login', 'unsubscribe_events']
+/**
+ * A session that is yet to be logged in is named there too, or one that is gone since the subscription was made. The relay
+ * sends for its clients alone.
+ */
+const takesAny = ['follow_login', 'forget_login', 'unsubscribe_events', 'relay_send']
 
 const named = operations
   .filter(({ name }) => !takesAny.includes(name))

@@ -20,7 +20,7 @@ import {
   type TurnResult,
 } from '../backend.ts'
 import type { WantedMode } from '../config.ts'
-import { type AgentCommand, type AgentProgram, agentError, startProgram } from '../process.ts'
+import { type AgentProgram, agentError, type ProgramCommand, startProgram } from '../process.ts'
 import { toOneLine } from '../question-text.ts'
 import { RemindTool } from '../remind.ts'
 import { chooseMode, describeMode, isAsking, type OfferedChoices, readOffer, toChoice } from './acp-modes.ts'
@@ -38,7 +38,7 @@ const untouched = /^New session - \d/
 /** How often to wait at most, `quietMs` each time, until an agent has replayed a loaded session. */
 const maxQuietWaits = 20
 
-export interface AcpOptions extends AgentCommand {
+export interface AcpOptions extends ProgramCommand {
   /** Mode of its sessions; by default one that asks. */
   readonly mode?: WantedMode
   readonly clock: Clock

@@ -8,10 +8,10 @@ import { badArgument } from '../../model/error.ts'
 import { parseFields } from '../../platform/fields.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
 import {
-  type AgentCommand,
   type AgentProgram,
   agentError,
   decodeOutput,
+  type ProgramCommand,
   type ProgramEnd,
   startProgram,
 } from '../process.ts'
@@ -35,7 +35,7 @@ const closeMs = 2000
 const maxArgument = 100_000
 
 /** @throws SvcError `invalid_arguments` if the prompt has no place of its own in the command */
-export function createCommandBackend(options: AgentCommand): Backend {
+export function createCommandBackend(options: ProgramCommand): Backend {
   const { command } = options
   // Inside a longer argument it could become a part of a script: sh -c 'ask {prompt}'.
   for (const word of command)
@@ -53,11 +53,11 @@ interface Run {
 }
 
 class CommandBackend implements Backend {
-  readonly #options: AgentCommand
+  readonly #options: ProgramCommand
   readonly #known: KnownProgram | undefined
   readonly #runs = new Set<Run>()
 
-  constructor(options: AgentCommand, known: KnownProgram | undefined) {
+  constructor(options: ProgramCommand, known: KnownProgram | undefined) {
     this.#options = options
     this.#known = known
   }

@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import type { TurnContext, TurnResult } from '../../../src/agent/backend.ts'
 import { createCommandBackend } from '../../../src/agent/backends/command.ts'
 import { requireIsolation } from '../../../src/agent/isolation.ts'
-import { type AgentCommand, findProgram } from '../../../src/agent/process.ts'
+import { findProgram, type ProgramCommand } from '../../../src/agent/process.ts'
 import { isSvcError } from '../../../src/index.ts'
 import { processState } from '../../../src/platform/other-process.ts'
 import { folderOfFile, folderOfTest } from '../../support/folder.ts'
 import { until } from '../../support/until.ts'
 
-interface Asked extends Partial<Omit<AgentCommand, 'command'>> {
+interface Asked extends Partial<Omit<ProgramCommand, 'command'>> {
   text?: string
   folder?: string
   signal?: AbortSignal
