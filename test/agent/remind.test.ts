@@ -68,7 +68,7 @@ test('the owner is shown the time, the zone and all the words, and only a yes wi
   ])
   await answer(t, `${code} 1`)
   expect(times(t)).toHaveLength(1)
-  expect(await answer(t, '/times')).toContain('[agent]')
+  expect(await answer(t, '/times')).toContain('water the plants')
 })
 
 test('a no drops it; nobody else can answer, and nobody else gets the tool', async () => {
