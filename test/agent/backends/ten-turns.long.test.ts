@@ -17,7 +17,7 @@ import { silentLog } from '../../../src/platform/log.ts'
 import { environmentIn, installed, programs } from '../../support/agents.ts'
 import { type Step, standInModel } from '../../support/stand-in-model.ts'
 import { until } from '../../support/until.ts'
-import { PlayedBackend, withAgents } from '../support.ts'
+import { PlayedBackend, playedAgent, withAgents } from '../support.ts'
 
 const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
 const asksNothing = 'it has nobody to ask'
@@ -87,6 +87,16 @@ for (const way of ways) {
   )
 }
 
+const inOneChat = ['claude-agent-acp', 'opencode acp', 'claude -p'].map(
+  title => ways.find(way => way.title === title)!,
+)
+const places = await Promise.all(inOneChat.map(programOf).map(({ bin, spec }) => installed(spec, bin)))
+test.skipIf(places.some(found => 'why' in found))(
+  `one chat with ${inOneChat.map(({ title }) => title).join(', ')}`,
+  () => talkWithAll(places.map(found => ('folder' in found ? found.folder : ''))),
+  400_000,
+)
+
 function programOf({ bin, name, spec }: Way) {
   const program = programs.find(one => one.name === name)
   return { program, spec: spec ?? program?.spec ?? '', bin: bin ?? program?.bin ?? '' }
@@ -137,18 +147,10 @@ async function tenTurns(way: Way, installedIn: string): Promise<void> {
     },
   }
   const start = () => {
-    const backend = open()
-    const run: Backend['run'] = (prompt, context) => {
+    const backend = played(open(), context => {
       folder = context.folder
-      return backend.run(prompt, context)
-    }
-    const look = backend.look?.bind(backend)
-    const listSessions = backend.listSessions?.bind(backend)
-    return agents.start(
-      Object.assign(new PlayedBackend(), { run, close: () => backend.close(), look, listSessions }),
-      { gatherMs: 1500, long: 'split' },
-      { questions },
-    )
+    })
+    return agents.start(backend, { gatherMs: 1500, long: 'split' }, { questions })
   }
   /** Says something, and returns what the bot says then. */
   const ask = async (text: string, count = 1): Promise<string[]> => {
@@ -270,6 +272,110 @@ async function tenTurns(way: Way, installedIn: string): Promise<void> {
   } finally {
     model.stop()
     chunks.stop()
+    await rm(home, { recursive: true, force: true, maxRetries: 10 })
+  }
+}
+
+/** Lets a test start a backend as one that it plays. */
+function played(backend: Backend, ran?: (context: TurnContext) => void): PlayedBackend {
+  const run: Backend['run'] = (prompt, context) => {
+    ran?.(context)
+    return backend.run(prompt, context)
+  }
+  const look = backend.look?.bind(backend)
+  const listSessions = backend.listSessions?.bind(backend)
+  return Object.assign(new PlayedBackend(), { run, close: () => backend.close(), look, listSessions })
+}
+
+/** A person uses three programs in one chat. Each has its own conversations, and what it is told stays there. */
+async function talkWithAll(installedIn: readonly string[]): Promise<void> {
+  const home = await realpath(await mkdtemp(join(tmpdir(), 'svc-turns-')))
+  const model = standInModel(
+    () => ({ say: 'done' }),
+    [],
+    request => {
+      const [, nth] = [...request.matchAll(/RECALL(\d+)/g)].at(-1) ?? []
+      return `${request.includes('BLUE') ? 'remembered' : 'forgot'} ${nth}`
+    },
+  )
+  await using agents = await withAgents()
+  const { clock, sandbox } = agents.library
+  const configs = ['claude', 'open', 'plain'].map(name => ({ ...playedAgent, name, zone: 'UTC' }))
+  const opened = await Promise.all(
+    inOneChat.map((way, nth) => {
+      const own = join(home, configs[nth]!.name)
+      return opener(way, { home: own, installedIn: installedIn[nth]!, model: model.url, chunks: '' })
+    }),
+  )
+  const start = async () => {
+    const running = []
+    for (const [nth, open] of opened.entries())
+      running.push(await agents.start(played(open()), configs[nth]!, { agents: configs }))
+    return running
+  }
+  const gets = async (count: number) => {
+    const enough = async () => (await agents.got()).length >= count
+    await until(`${count} messages`, 120_000, enough, () => model.log.slice(-10).join('\n'))
+    const texts = await agents.got()
+    expect(texts.length).toBe(count)
+    return texts.at(-1)!
+  }
+  let count = 0
+  const ask = async (text: string, quote?: string) => {
+    await sandbox.say(text, quote === undefined ? {} : { quote })
+    count += 1
+    return gets(count)
+  }
+  const resume = async (title: string) => {
+    const list = await ask('/sessions')
+    return ask(`/resume ${new RegExp(`^(\\d+)\\. .*${title}`, 'm').exec(list)?.[1]}`)
+  }
+  try {
+    const before = await start()
+    // They know each other.
+    clock.advance(6000)
+    expect(await ask('My color is BLUE. RECALL1')).toBe('remembered 1')
+    const [first] = await sandbox.messages({ user: agents.owner, from: 'bot' })
+    await ask('/use open')
+    expect(await ask('RECALL2')).toBe('forgot 2')
+    expect(await ask('@plain RECALL3')).toBe('[plain]\nforgot 3')
+    expect(await ask('RECALL4')).toBe('forgot 4')
+    expect(await ask('RECALL5', first!.message_id)).toBe('[claude]\nremembered 5')
+    for (const name of ['claude', 'plain', 'open']) {
+      await ask(`/use ${name}`)
+      await ask('/new First')
+      await ask('My color is BLUE. RECALL6')
+      await ask('/new Second')
+      expect(await ask('RECALL7')).toBe('forgot 7')
+      await resume('First')
+      expect(await ask('RECALL8')).toBe('remembered 8')
+      await resume('Second')
+      expect(await ask('RECALL9')).toBe('forgot 9')
+    }
+    const list = await ask('/model')
+    const [, number] = /^(\d+)\. .*stand-in/m.exec(list)!
+    const other = await ask('@claude /model')
+    expect(other).not.toContain('stand-in')
+    await ask(`/model ${number}`)
+    await ask('/in 1 min RECALL10')
+    await ask('@claude /in 2 min My color is BLUE. RECALL11')
+    clock.advance(2 * 60_000)
+    count += 1
+    expect(await gets(count)).toBe('forgot 10')
+    clock.advance(60_000)
+    count += 1
+    expect(await gets(count)).toBe('[claude]\nremembered 11')
+    for (const one of before) await one.stop()
+    const second = await start()
+    expect(await ask('RECALL12')).toBe('forgot 12')
+    expect(await ask('/model')).toMatch(new RegExp(`^${number}\\. .*\\(current\\)`, 'm'))
+    expect(await ask('@claude /model')).toBe(other)
+    for (const one of second) await one.stop()
+  } catch (error) {
+    const said = (await agents.got()).slice(-6).join('\n--\n')
+    throw new Error(`${said}\n${model.log.slice(-6).join('\n')}`, { cause: error })
+  } finally {
+    model.stop()
     await rm(home, { recursive: true, force: true, maxRetries: 10 })
   }
 }
