@@ -177,10 +177,10 @@ export class Times extends RoomPart<TimesPorts> {
   /** Tells a person what was missed, in one message. */
   async #tellMissed(times: readonly StoredTime[]): Promise<void> {
     const { delivery, work } = this.ports
-    const [first] = times
-    const key = `agent:missed:${first!.id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
-    const shown = await this.#naming(first!, times)
-    await delivery.tell(first!, ({ time }) => time.missed(shown), key)
+    const { id, session, user_id } = times[0]!
+    const key = `agent:missed:${id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
+    const shown = await this.#naming({ session, user_id }, times)
+    await delivery.tell({ session, user_id }, ({ time }) => time.missed(shown), key)
     for (const time of times) await work.passTime(time, { due_at: time.due_at })
   }
 

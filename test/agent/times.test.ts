@@ -224,18 +224,23 @@ test('of two agents of one person in two processes the one that listens then doe
   expect(backends.map(({ runs }) => runs.length)).toEqual([6 - before, before + 1])
 })
 
-test('one that names its agent is done by that one alone', async () => {
+test('one that names its agent is done by that one alone, or told with its name', async () => {
   await using agents = await withAgents()
   const early = await agents.start(echo(), { ...config, name: 'home' })
   const first = await agents.start(echo(), { ...config, name: 'first' })
-  await agents.say('@home /in 1h do it')
-  await agents.gets(1)
+  agents.library.clock.advance(6000)
+  for (const [nth, text] of ['/use first', '@home /in 1h do it', '@home /in 10 min water'].entries()) {
+    await agents.say(text)
+    await agents.gets(nth + 1)
+  }
   await early.stop()
   agents.library.clock.advance(1.5 * hourMs)
   await agents.say('hello')
-  await agents.gets(2)
+  await agents.gets(4)
   const home = await agents.start(echo(), { ...config, name: 'home' })
-  await agents.gets(3)
+  const texts = await agents.gets(6)
+  const missed = texts.slice(4).find(text => text.includes('water'))
+  expect(missed!.match(/\[home\]/g)).toHaveLength(1)
   expect(home.backend.prompts).toEqual([expect.stringContaining('do it')])
   expect(first.backend.prompts).toEqual(['hello'])
 })
