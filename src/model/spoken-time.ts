@@ -45,7 +45,7 @@ const vocabulary = `every: every|each|每|每隔; every day: daily; weekday: wee
   4 month: apr|april; 5 month: may; 6 month: jun|june; 7 month: jul|july; 8 month: aug|august; 9 month: sep|sept|september
   10 month: oct|october; 11 month: nov|november; 12 month: dec|december; count: 个|個|次|条|條|张|張|件|杯|组; oclock: 点|點|时|時
   : 00: o'clock|o’clock; 12 : 00: noon|正午; am: am|a.m.|a.m; pm: pm|p.m.|p.m; dawn: 凌晨; morning: morning|上午|早上|早晨|清晨|早
-  midday: 中午; afternoon: afternoon|下午; evening: evening|night|晚上|傍晚|夜里|夜裡|晚; at: at|@|on|the|of; in: in; :: :
+  midday: 中午; afternoon: afternoon|下午; evening: evening|night|晚上|傍晚|夜里|夜裡|半夜|午夜|深夜|晚; at: at|@|on|the|of; in: in; :: :
   and: ,|and|&|、|和|与|與|及; to: -|–|—|~|to|until|到|至; after: 后|後|之后|之後|以后|以後; before: 差|前|之前|以前
   about: 左右|整|钟|鐘; other: 前往|时候|時候|整理|整个|整天`
 const known = new Map(
@@ -84,6 +84,8 @@ type Found = Readonly<Record<string, string | undefined>>
 /** Reads the words of a text from its beginning, form by form. */
 class Reader {
   at = 0
+  /** Whether what was read may mean something else too. */
+  isUnsure = false
   readonly #words: string = ''
   /** Where each piece ends: in `#words`, and in the text. */
   readonly #ends: [words: number, text: number][] = []
@@ -157,7 +159,11 @@ function takeClock(reader: Reader): number {
   const minutes = Number(minute ?? point ?? bare ?? (half ? 30 : Number(quarters) * 15))
   const [first, last] = hoursOf[noon ?? ''] ?? [0, minutes > 0 ? 23 : 24]
   const given = noon === 'am' && hour === '12' ? 0 : Number(hour)
-  const hours = [given, ...(noon && given > 0 ? [given + 12] : [])].find(one => one >= first && one <= last)
+  const small = noon === 'evening' && given > 0 && given < 5
+  reader.isUnsure ||= small
+  // One at night is most likely that of the next day.
+  const all = [given, ...(noon && given > 0 ? [given + 12] : [])]
+  const hours = small ? given + 24 : all.find(one => one >= first && one <= last)
   return minutes > 59 || hours === undefined ? Number.NaN : hours * 60 + minutes
 }
 
@@ -241,12 +247,13 @@ function readSeries(reader: Reader, { now, zone }: TimePlace): Read | undefined 
   if (day !== undefined && (day < 1 || day > 31)) return { why: 'absent' }
   const some = { weekday: [1, 2, 3, 4, 5], weekend: [0, 6] }[found?.some ?? '']
   const weekdays = (some ?? (found?.list ? weekdaysIn(found.list) : undefined))?.map(one => (one + later) % 7)
-  return withDue({
+  const read = withDue({
     hour: Math.floor(minutes / 60) % 24,
     minute: minutes % 60,
     ...(weekdays && { weekdays: weekdays.sort() }),
     ...(day !== undefined && { day }),
   })
+  return reader.isUnsure ? { why: 'unsure', as: read } : read
 }
 
 /** Reads a time of one day, such as `tomorrow 9am`. */
@@ -262,7 +269,7 @@ function readOnce(reader: Reader, { now, zone }: TimePlace): Read {
   if (due === undefined) return { why: times.every(at => at === undefined) ? 'absent' : 'past' }
   const read = { rule: { at: due }, due, isMoved: times[0] !== undefined && times[0] !== due }
   // "Next Friday" may be the coming one, and a day behind the time may belong to the words.
-  return isNext || (!given && takeDays(reader, today)) ? { why: 'unsure', as: read } : read
+  return isNext || reader.isUnsure || (!given && takeDays(reader, today)) ? { why: 'unsure', as: read } : read
 }
 
 /** Reads a time at the beginning of a text. */

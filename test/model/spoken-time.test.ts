@@ -79,6 +79,7 @@ const once: readonly (readonly [text: string, when: string])[] = [
   ['今晚九点', '2026-12-02 21:00'],
   ['今晚12点', '2026-12-03 00:00'],
   ['晚上12点半', '2026-12-03 00:30'],
+  ['半夜12点', '2026-12-03 00:00'],
   ['今天晚上8点一刻', '2026-12-02 20:15'],
   ['后天下午三点', '2026-12-04 15:00'],
   ['大后天下午三点', '2026-12-05 15:00'],
@@ -263,7 +264,6 @@ describe('what is not certain is not guessed', () => {
     ['8 hours do it', 'form'],
     ['8 8 do it', 'form'],
     ['20浇花', 'form'],
-    ['tonight 1 do it', 'form'],
     ['14 in the morning do it', 'form'],
     ['in 2 do it', 'form'],
     ['in 0 min do it', 'form'],
@@ -282,7 +282,6 @@ describe('what is not certain is not guessed', () => {
     ['8点之前浇花', 'form'],
     ['8点以后浇花', 'form'],
     ['8点差五分浇花', 'form'],
-    ['今晚1点浇花', 'form'],
     ['上午12点浇花', 'form'],
     ['凌晨12点浇花', 'form'],
     ['下下周一9点浇花', 'form'],
@@ -316,6 +315,9 @@ describe('what is not certain is not guessed', () => {
     ['9:00 tomorrow do it', 'unsure'],
     ['18:00 friday do it', 'unsure'],
     ['8点明天的天气', 'unsure'],
+    ['tonight 1 do it', 'unsure'],
+    ['今晚1点浇花', 'unsure'],
+    ['每天夜里两点浇花', 'unsure'],
   ])('%s', (text, why) => {
     expect(meaningOf(text)).toBe(why)
   })
@@ -323,6 +325,10 @@ describe('what is not certain is not guessed', () => {
   test('what it may mean is told', () => {
     const read = readTime('next friday 9:00 do it', { now, zone })
     expect(read).toMatchObject({ why: 'unsure', as: { due: momentOf(zone, Date.UTC(2026, 11, 11, 9)) } })
+    for (const text of ['晚上1点提醒我睡觉', '半夜一点睡觉', '每天晚上1点睡觉', '1 at night sleep']) {
+      const night = readTime(text, { now, zone })
+      expect(night).toMatchObject({ why: 'unsure', as: { due: momentOf(zone, Date.UTC(2026, 11, 3, 1)) } })
+    }
   })
 })
 
