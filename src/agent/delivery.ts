@@ -158,14 +158,18 @@ export class AnswerDelivery extends RoomPart<DeliveryPorts> {
     await this.show(to, marked, key, { saysLeft: true, how })
   }
 
-  /** Answers a command. Cancels an answer to an earlier command that still waits, since it is no longer true. */
+  /**
+   * Answers a command. Cancels an answer to an earlier command that still waits, since it is no longer true. That a time was
+   * set or cancelled stays true.
+   */
   async reply(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
     const chat = `${to.session}\0${to.user_id}`
     const earlier = this.#replies.get(chat)
     this.#replies.delete(chat)
     if (earlier !== undefined) await this.ports.svc.outbox.cancel(earlier).catch(ignoreFinal)
     const sent = await this.show(to, text, key, { how: 'common' })
-    if (sent?.status === 'queued' && sent.outbox_id) this.#replies.set(chat, sent.outbox_id)
+    const isKept = /:(at|cancel)$/.test(key)
+    if (sent?.status === 'queued' && sent.outbox_id && !isKept) this.#replies.set(chat, sent.outbox_id)
   }
 
   /** Returns how long the answer of a turn still waits for a slot, in minutes; undefined if it does not. */

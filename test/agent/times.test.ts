@@ -367,3 +367,16 @@ test('what one agent missed and did not tell is told by the one that is chosen t
   expect((await agents.gets(3))[2]).toContain('do it')
   await agents.until('it is noted', () => agents.count('agent_time WHERE missed_at IS NULL') === 1)
 })
+
+test('each time that is set is told, also beyond the answers that a message allows', async () => {
+  await using agents = await withTimes('/in 1h first')
+  const prompts = Array.from({ length: 13 }, (_, nth) => `time-${nth}.`)
+  for (const prompt of prompts) await agents.say(`/in 2h ${prompt}`)
+  await agents.start(echo(), config)
+  await isStored(agents, 14)
+  await agents.say('hello')
+  await agents.until('all are told', async () => {
+    const told = (await agents.got()).join('\n')
+    return prompts.every(prompt => told.includes(prompt))
+  })
+})
