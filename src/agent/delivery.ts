@@ -159,17 +159,17 @@ export class AnswerDelivery extends RoomPart<DeliveryPorts> {
   }
 
   /**
-   * Answers a command. Cancels an answer to an earlier command that still waits, since it is no longer true. That a time was
-   * set or cancelled stays true.
+   * Answers a command. Cancels an answer to an earlier command that still waits, since it is no longer true. Those about a
+   * time stay true.
    */
   async reply(to: Recipient, text: (texts: Texts) => string, key: string): Promise<void> {
     const chat = `${to.session}\0${to.user_id}`
+    if (/:(at|cancel)$/.test(key)) return void (await this.show(to, text, key, { how: 'common' }))
     const earlier = this.#replies.get(chat)
     this.#replies.delete(chat)
     if (earlier !== undefined) await this.ports.svc.outbox.cancel(earlier).catch(ignoreFinal)
     const sent = await this.show(to, text, key, { how: 'common' })
-    const isKept = /:(at|cancel)$/.test(key)
-    if (sent?.status === 'queued' && sent.outbox_id && !isKept) this.#replies.set(chat, sent.outbox_id)
+    if (sent?.status === 'queued' && sent.outbox_id) this.#replies.set(chat, sent.outbox_id)
   }
 
   /** Returns how long the answer of a turn still waits for a slot, in minutes; undefined if it does not. */
