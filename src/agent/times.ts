@@ -180,7 +180,8 @@ export class Times extends RoomPart<TimesPorts> {
     const { id, session, user_id } = times[0]!
     const key = `agent:missed:${id}:${Math.max(...times.map(({ missed_at = 0 }) => missed_at))}`
     const shown = await this.#naming({ session, user_id }, times)
-    await delivery.tell({ session, user_id }, ({ time }) => time.missed(shown), key)
+    // Another agent may go on with it.
+    await delivery.tell({ session, user_id }, ({ time }) => time.missed(shown), key, 'common')
     for (const time of times) await work.passTime(time, { due_at: time.due_at })
   }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { AgentConfig } from '../../src/agent/config.ts'
 import { textsFor } from '../../src/agent/texts.ts'
 import type { NewTime } from '../../src/storage/agents.ts'
+import { changeIn } from '../support/gateway.ts'
 import { until } from '../support/until.ts'
 import { startAgentProcess, untilReading } from './agent-process.ts'
 import { PlayedBackend, type TestAgents, withAgents } from './support.ts'
@@ -379,4 +380,21 @@ test('each time that is set is told, also beyond the answers that a message allo
     const told = (await agents.got()).join('\n')
     return prompts.every(prompt => told.includes(prompt))
   })
+})
+
+test('what was missed is told once, also if the agent dies before that is noted, and another one goes on', async () => {
+  await using agents = await withTimes('/in 10 min water')
+  const { clock, dir } = agents.library
+  clock.advance(2 * hourMs)
+  const isKept = "BEFORE DELETE ON agent_time BEGIN SELECT RAISE(ABORT, 'not yet'); END"
+  await changeIn(dir, `CREATE TRIGGER kept ${isKept}`)
+  const home = await agents.start(echo(), { ...config, name: 'home' })
+  await agents.gets(2)
+  await home.stop()
+  await changeIn(dir, 'DROP TRIGGER kept')
+  await agents.start(echo(), { ...config, name: 'code' })
+  await isStored(agents, 0)
+  await agents.say('hello')
+  await agents.until('it answers', async () => (await agents.got()).at(-1)?.includes('did hello'))
+  expect((await agents.got()).filter(text => text.includes('water'))).toHaveLength(2)
 })
