@@ -39,7 +39,7 @@ export const RelayList = ({ onAsk }: { onAsk(question: Asked): void }) =>
   relays.value.length === 0 ? null : (
     <section aria-labelledby="relays">
       <h2 id="relays">{t('relay.title')}</h2>
-      <Rows label={t('relay.title')}>
+      <Rows label={t('relay.title')} class="relays">
         {relays.value.map(item => (
           <RelayRow key={item.id} item={item} onAsk={onAsk} />
         ))}

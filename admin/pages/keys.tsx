@@ -25,12 +25,12 @@ export function KeysPage() {
   const all = keys.value?.toReversed()
   const open = all?.find(({ id }) => id === shown)
   const add = (
-    <>
+    <span class="page-actions">
       <AddButton text={t('access.add')} onClick={() => ask({ what: 'add' })} />
       <button type="button" class="button" onClick={() => ask({ what: 'relay' })}>
         {t('relay.add')}
       </button>
-    </>
+    </span>
   )
   return (
     <ListPage
