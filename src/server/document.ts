@@ -20,6 +20,7 @@ import * as messages from '../model/message.ts'
 import * as nodes from '../model/nodes.ts'
 import { Forgotten } from '../model/person.ts'
 import { UserQuestion } from '../model/question.ts'
+import * as relays from '../model/relay.ts'
 import * as sessions from '../model/session.ts'
 import * as topics from '../model/topic.ts'
 import * as webhooks from '../model/webhook.ts'
@@ -43,6 +44,7 @@ const sharedSchemas = Object.entries<unknown>({
   ...agents,
   ...invitations,
   ...nodes,
+  ...relays,
   AuditLine,
   Backup,
   BackupStatus,
