@@ -121,7 +121,8 @@ export class WebhookLanes {
    * and what comes before does not.
    */
   getSafeCursor(lane: LiveLane, event: LaneEvent): string {
-    let safe = event.id
+    // A lane may read ahead of the common reading.
+    let safe = cursorNumberOf(this.readFrom) < cursorNumberOf(event.id) ? this.readFrom : event.id
     for (const other of this.#lanes.values()) {
       const isOpen = other.isBusy || other.isBehind || other.trouble || other.queue.length > 0
       if (other !== lane && isOpen && cursorNumberOf(other.position) < cursorNumberOf(safe))
