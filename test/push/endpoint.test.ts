@@ -153,3 +153,40 @@ test('an event that fails, and finds nobody at its next try, has lost no try of 
   await until('it comes again', withinMs, () => second.got.length === 1)
   await run.stop()
 })
+
+test('a page that is read while the endpoint begins to fail makes it skip no event', async () => {
+  const reading = Promise.withResolvers<void>()
+  const failed = Promise.withResolvers<void>()
+  let isUp = false
+  using r = receiver(async () => {
+    if (!isUp) await reading.promise
+    return new Response(null, { status: isUp ? 200 : 500 })
+  })
+  // One more than may be delivered at a time: the last one waits.
+  const users = ['a', 'b', 'c', 'd', 'e']
+  const { clock, open, ports } = await withEndpoint(r.url, users)
+  const { readAfter } = ports.feed
+  ports.feed.readAfter = async (cursor, ...rest) => {
+    const page = await readAfter(cursor, ...rest)
+    if (cursorNumberOf(cursor) < users.length) return page
+    reading.resolve()
+    await failed.promise
+    return page
+  }
+  let failures = 0
+  ports.isClockReliable = async () => {
+    failures += 1
+    return true
+  }
+  const run = await open()
+  await until('the others failed', withinMs, () => failures === users.length - 1)
+  isUp = true
+  failed.resolve()
+  const delivered = () => r.got.flatMap(({ id, status }) => (status === 200 ? [id] : []))
+  await until('all', withinMs, () => {
+    clock.advance(1000)
+    return delivered().length === users.length
+  })
+  await run.stop()
+  expect(delivered().sort()).toEqual(['s-1', 's-2', 's-3', 's-4', 's-5'])
+})
