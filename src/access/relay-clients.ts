@@ -28,7 +28,7 @@ export class RelayClients extends RoomPart<RelayPorts> {
    * Makes a key for a program, and its place at the end of the log: it gets every message from now on. Only this answer has
    * the token.
    *
-   * @throws SvcError `invalid_arguments`, `session_not_found`, `forbidden`, as `Keys.add`
+   * @throws SvcError `invalid_arguments`, `not_connected`, `session_not_found`, `forbidden`, as `Keys.add`
    */
   async add(by: Principal, input: NewRelayInput, call?: Pick<Call, 'onDelivered'>): Promise<AddedRelay> {
     const { keys, sessions, store } = this.ports
@@ -36,8 +36,10 @@ export class RelayClients extends RoomPart<RelayPorts> {
     const records = (await sessions.list()).filter(
       ({ bot }) => bot && by.grant?.bots?.includes(bot.bot_id) !== false,
     )
-    if (input.session === undefined && records.length !== 1)
+    if (input.session === undefined && records.length > 1)
       throw badArgument('session', `expected a session, since ${records.length} are logged in`)
+    if (input.session === undefined && records.length === 0)
+      throw new SvcError('not_connected', 'No account is logged in')
     const wanted = normalizeSessionName(input.session ?? records[0]!.name)
     const record = records.find(({ name }) => sessionKeyOf(name) === sessionKeyOf(wanted))
     const session = record?.name ?? wanted

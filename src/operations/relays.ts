@@ -41,7 +41,7 @@ export const addRelay = defineOperation({
     'Makes a key with the right `relay` for a program that speaks WeChat’s own protocol (iLink), such as OpenClaw. The program takes `base_url` and `token` in place of those of WeChat, and gets every message of the session from now on, beside all other readers. Only this answer has the token. `others` names what answers in the session, too. From the first key on, every call over TCP needs a key or the master token.',
   input: NewRelayInput,
   output: AddedRelay,
-  errors: ['session_not_found', 'forbidden'],
+  errors: ['session_not_found', 'not_connected', 'forbidden'],
   examples: [
     {
       summary: 'OpenClaw, with its files',

@@ -112,11 +112,13 @@ function withoutSent(text: string, values: readonly unknown[]): string {
       'NEW',
     )
     .replaceAll(/"(created_at|expires_at)":\d+|"after":"\w+-\d+"|id: \w+-\d+/g, 'NOW')
-    .replaceAll(/\["content-length","\d+"\],/g, '')
+    .replaceAll(/\["content-length","\d+"\],|(,?\{"kind":"relay"\})+/g, '')
 }
 
 const isStream = ({ name, rest }: Operation): boolean =>
   rest?.answerKind === 'events' || name === 'follow_messages' || name === 'open_messages'
+
+let names = 1000
 
 /** Calls with a foreign and an unknown value. @returns both answers, with the statements of each */
 async function compare(
@@ -131,7 +133,8 @@ async function compare(
   for (let tries = 0; tries < 20; tries++) {
     for (const [nth, { input }] of pairs.entries()) {
       const before = world.count.statements
-      const { text, ...answer } = await door.call(operation, { ...input }, column)
+      const fresh = ['add_key', 'add_relay'].includes(operation.name) && { name: `new ${names++}` }
+      const { text, ...answer } = await door.call(operation, { ...input, ...fresh }, column)
       const ran = world.count.statements - before
       const statements = Math.min(ran, seen[nth]!.statements)
       seen[nth] = { answer: JSON.stringify({ ...answer, text: withoutSent(text, values) }), statements }
