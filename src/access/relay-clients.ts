@@ -1,4 +1,5 @@
 /** Programs that speak WeChat's protocol to svc: added with a key of their own, listed, and ended with it. */
+import { parseHttpUrl } from '../config/values.ts'
 import type { Call } from '../model/call.ts'
 import { badArgument, SvcError } from '../model/error.ts'
 import { keyIdOf, type Principal } from '../model/principal.ts'
@@ -32,7 +33,8 @@ export class RelayClients extends RoomPart<RelayPorts> {
    */
   async add(by: Principal, input: NewRelayInput, call?: Pick<Call, 'onDelivered'>): Promise<AddedRelay> {
     const { keys, sessions, store } = this.ports
-    const base_url = (input.url ?? (await this.ports.findUrl())).replace(/\/+$/, '')
+    const base_url = parseHttpUrl(input.url ?? (await this.ports.findUrl()))
+    if (base_url === undefined) throw badArgument('url', 'expected an http or https URL')
     const records = (await sessions.list()).filter(
       ({ bot }) => bot && by.grant?.bots?.includes(bot.bot_id) !== false,
     )

@@ -56,14 +56,18 @@ export class RemindTool {
   /** Serves a connection once it has shown the token. */
   #accept(socket: Socket): void {
     this.#sockets.add(socket)
-    socket.once('close', () => this.#sockets.delete(socket))
+    // A deadline: a caller that shows nothing, byte by byte, keeps no place.
+    const deadline = setTimeout(() => socket.destroy(), tokenMs)
+    socket.once('close', () => {
+      clearTimeout(deadline)
+      this.#sockets.delete(socket)
+    })
     socket.on('error', () => {})
-    socket.setTimeout(tokenMs, () => socket.destroy())
     const read = () => {
       const shown: Buffer | null = socket.read(tokenLength)
       if (shown === null) return
       socket.off('readable', read)
-      socket.setTimeout(0)
+      clearTimeout(deadline)
       const isRight =
         shown.length === tokenLength && nodeCrypto().timingSafeEqual(shown, Buffer.from(this.#token))
       if (isRight) this.#serve(socket).catch(() => socket.destroy())

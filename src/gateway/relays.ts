@@ -13,6 +13,7 @@ import { linkSignals } from '../platform/signals.ts'
 import type { Inbox } from '../receive/inbox.ts'
 import type { Views } from '../receive/view.ts'
 import type { Sender } from '../send/send.ts'
+import { splitText, textLimitBytes } from '../send/split.ts'
 import type { StoredMessage } from '../storage/messages.ts'
 import type { OutboxStore } from '../storage/outbox.ts'
 import type { RelayClient, RelayNote, RelayStore } from '../storage/relays.ts'
@@ -217,7 +218,7 @@ export class Relays extends RunningPart<RelaysPorts> {
     const idempotency_key = client_id === undefined ? undefined : `${client.key}/relay:${client_id}`
     const send = async () => {
       signal.throwIfAborted()
-      await this.#requireShare(client, message.to, idempotency_key)
+      await this.#requireShare(client, message, idempotency_key)
       return this.ports.sender.send(
         {
           ...message,
@@ -246,10 +247,16 @@ export class Relays extends RunningPart<RelaysPorts> {
     return turns
   }
 
-  async #requireShare({ answers, key }: RelayClient, user: string, idempotency_key?: string): Promise<void> {
+  async #requireShare(
+    { answers, key }: RelayClient,
+    { text = '', to }: RelayMessage,
+    idempotency_key?: string,
+  ): Promise<void> {
     if (typeof answers !== 'number') return
     const { outbox, relays } = this.ports.store
-    if ((await relays.countAnswers(key, user)) < answers) return
+    // A long text becomes several messages.
+    const parts = splitText(text, textLimitBytes, answers)?.length ?? answers + 1
+    if ((await relays.countAnswers(key, to)) + Math.max(1, parts) <= answers) return
     // A call that was made before sends nothing.
     if (idempotency_key === undefined || !(await outbox.findByKey(idempotency_key)))
       throw new SvcError('quota_exhausted', `this program may send ${answers} of the answers to a message`)

@@ -24,6 +24,8 @@ import { answerWithinLimits, bindToCaller } from '../server/limits.ts'
 import { mediaKeyOf, type Signed, sign, unsign } from './signed.ts'
 
 export const cdnPath = '/ilink/c2c/'
+export const isCdnPath = (path: string): boolean =>
+  path === `${cdnPath}upload` || path === `${cdnPath}download`
 
 /** What the parts of the door need. `by`: a caller who proved nothing. */
 export interface DoorParts {

@@ -40,7 +40,7 @@ import { FailedAttempts } from '../server/failed-attempts.ts'
 import { HttpCall, ShutdownSignal } from '../server/http-call.ts'
 import { answerWithinLimits } from '../server/limits.ts'
 import { observeCalls, type PathHandler, type RequestHandler } from '../server/observed.ts'
-import { answerCdn, cdnPath, type DoorParts } from './cdn.ts'
+import { answerCdn, cdnPath, type DoorParts, isCdnPath } from './cdn.ts'
 import { mediaKeyOf, sign, unsign } from './signed.ts'
 
 export interface RelayOptions {
@@ -122,8 +122,9 @@ export function createRelay(options: RelayOptions): RelayDoor {
       return toErrorAnswer(toSvcError(error, log, { signal: request.signal }))
     }
   }
+  // A name of the caller's own would be kept as a label of metrics.
   const isKnown = (path: string) =>
-    Object.hasOwn(endpoints, path.slice(bot.length)) || path.startsWith(cdnPath)
+    isCdnPath(path) || (path.startsWith(bot) && Object.hasOwn(endpoints, path.slice(bot.length)))
   const observed = observeCalls(answer, parts, path => (isKnown(path) ? path : undefined))
   return {
     async fetch(request, peer) {

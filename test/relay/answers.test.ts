@@ -43,3 +43,12 @@ it('a program with a share sends that many to a message of a person, whatever ot
   }
   expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(6)
 })
+
+it('a long text counts as the messages that it becomes', async ({ t, add }) => {
+  const two = await add('two', { answers: '2' })
+  await t.sandbox.say('tell me all')
+  await two.read(1)
+  expect((await two.say('long '.repeat(8000))).body.ret).toBe(-2)
+  expect((await two.say('long '.repeat(6000))).body.ret).toBe(0)
+  expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(2)
+})

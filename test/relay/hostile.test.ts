@@ -109,3 +109,17 @@ it('of two polls with one token the older ends empty, and the panel is told', as
   await t.sandbox.say('for the newest')
   expect(await open[2]).toHaveLength(1)
 })
+
+it('what callers name is no label of metrics', async ({ t, url, add }) => {
+  await add('one')
+  for (const path of [
+    '/ilink/c2c/mine',
+    '/ilink/abc/getupdates',
+    '/ilink/bot/mine',
+    '/ilink/c2c/upload/mine',
+  ])
+    expect((await fetch(`${url}${path}`, { method: 'POST' })).status).toBeGreaterThanOrEqual(400)
+  const text = await t.gateway.metrics.text()
+  expect(text).not.toContain('mine')
+  expect(text).not.toContain('/ilink/abc')
+})
