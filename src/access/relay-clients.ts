@@ -8,7 +8,7 @@ import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { type RelayFacts, relaySettingsOf } from '../setup/relay-programs.ts'
-import type { RelayClient } from '../storage/relays.ts'
+import type { ListedRelayClient } from '../storage/relays.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 import type { Keys } from './keys.ts'
@@ -64,7 +64,7 @@ export class RelayClients extends RoomPart<RelayPorts> {
       })
     const { bot_id = '', user_id } = record?.bot ?? {}
     const facts: RelayFacts = { token, base_url, cdn_url: `${base_url}/ilink/c2c`, bot_id, user_id }
-    const client = await store.relays.get(id)
+    const client = await this.#find(id)
     return withoutUndefined({
       ...(await this.#show(client!)),
       ...facts,
@@ -84,15 +84,19 @@ export class RelayClients extends RoomPart<RelayPorts> {
 
   /** Ends a program, by its name or the id of its key. @throws SvcError `not_found` */
   async remove(by: Principal, nameOrId: string): Promise<Relay> {
-    const { keys, store } = this.ports
-    const client = await store.relays.get((await keys.get(nameOrId, by)).id)
+    const { keys } = this.ports
+    const client = await this.#find((await keys.get(nameOrId, by)).id)
     if (!client) throw new SvcError('not_found', 'There is no program of the relay with this name')
     const shown = await this.#show(client)
     await keys.revoke(client.key, by)
     return shown
   }
 
-  async #show({ answers, consumer, key, source: _, ...client }: RelayClient): Promise<Relay> {
+  async #find(id: string): Promise<ListedRelayClient | undefined> {
+    return (await this.ports.store.relays.list()).find(({ key }) => key === id)
+  }
+
+  async #show({ answers, consumer, key, source: _, ...client }: ListedRelayClient): Promise<Relay> {
     const { backlog, keys } = this.ports.store
     const scope = (await keys.get(key))?.grant ?? {}
     const unread = await backlog.countWaiting(consumer, { limit: maxCounted, scope })

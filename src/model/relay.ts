@@ -2,7 +2,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { bounded, closed, integer, oneOf, optional, text } from './shapes.ts'
 
-/** What a program may answer: all; only what names it or quotes it; so many sends to each message of a person. */
+/** What a program may answer: every message; messages that begin with its name or quote it; or how many sends go to a message. */
 export type RelayAnswers = 'all' | 'called' | number
 
 /** Programs whose settings svc knows. */

@@ -7,7 +7,7 @@ export const leastMinutes = 15
 export type TimeRule =
   /** Once (Unix ms). */
   | { readonly at: number }
-  /** A series, with so many minutes between two times. */
+  /** A series: the minutes between two times. */
   | { readonly minutes: number }
   | {
       readonly hour: number

@@ -7,7 +7,7 @@ import { usageOf } from '../access/usage.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { decryptStream, encryptStream, paddedSizeOf } from '../ilink/crypto.ts'
 import { streamOf } from '../ilink/progress.ts'
-import { badArgument, type SvcError } from '../model/error.ts'
+import { badArgument } from '../model/error.ts'
 import { anyCaller, type Principal } from '../model/principal.ts'
 import { invoke, toSvcError } from '../operations/gate.ts'
 import { uploadMedia } from '../operations/media.ts'
@@ -77,7 +77,10 @@ export async function answerCdn(
     try {
       return await (isUpload ? upload(parts, call, own) : download(parts, call, own))
     } catch (error) {
-      return toRefusal(toSvcError(error, parts.log, { signal: call.signal, requestId: call.requestId }))
+      const known = toSvcError(error, parts.log, { signal: call.signal, requestId: call.requestId })
+      // Bytes that cannot be decrypted are the client's own.
+      const isFinal = finalCodes.has(known.code) || (isUpload && known.code === 'upstream_error')
+      return refuse(isFinal ? 400 : known.status, known.problem)
     } finally {
       call.end()
     }
@@ -85,8 +88,7 @@ export async function answerCdn(
 }
 
 /** Clients give up after a 4xx, and try anything else three times at once. */
-const toRefusal = ({ code, problem, status }: SvcError): Response =>
-  refuse(code === 'unauthorized' || code === 'forbidden' ? 400 : status, problem)
+const finalCodes: ReadonlySet<string> = new Set(['unauthorized', 'forbidden'])
 
 async function upload(
   { gateway, log }: DoorParts,

@@ -109,13 +109,19 @@ export async function writeRelaySetting(
 /** @throws SvcError `forbidden` */
 function merge(path: string, before: string, text: string): string {
   if (path.endsWith('.env')) {
-    const names = text.split('\n').map(line => line.split('=')[0])
-    const others = before.split('\n').filter(line => line !== '' && !names.includes(line.split('=')[0]))
+    const names = text
+      .trimEnd()
+      .split('\n')
+      .map(line => line.split('=')[0])
+    const others = before
+      .trimEnd()
+      .split('\n')
+      .filter(line => !names.includes(line.split('=')[0]))
     return [...others, text].join('\n')
   }
   const [old, added]: unknown[] = [parse(path, before), JSON.parse(text)]
-  if (Array.isArray(added))
-    return asJson(Array.isArray(old) ? [...new Set([...old, ...added])] : rejectOther(path))
+  if (Array.isArray(old) !== Array.isArray(added)) return rejectOther(path)
+  if (Array.isArray(old) && Array.isArray(added)) return asJson([...new Set([...old, ...added])])
   return asJson({ ...(old as object), ...(added as object) })
 }
 

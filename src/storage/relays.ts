@@ -22,6 +22,10 @@ export interface RelayClient {
   readonly refused: number
   readonly refused_at?: number
   readonly refusal?: string
+}
+
+/** A client as a list shows it. */
+export interface ListedRelayClient extends RelayClient {
   /** What it has sent since the session received its newest message. */
   readonly answered: number
 }
@@ -39,7 +43,7 @@ export interface RelayStore {
   add(client: Pick<RelayClient, 'key' | 'session' | 'answers' | 'created_at'>): Promise<void>
 
   /** Lists the clients whose keys are not revoked, oldest first. */
-  list(): Promise<RelayClient[]>
+  list(): Promise<ListedRelayClient[]>
 
   get(key: string): Promise<RelayClient | undefined>
 

@@ -123,3 +123,8 @@ it('what callers name is no label of metrics', async ({ t, url, add }) => {
   expect(text).not.toContain('mine')
   expect(text).not.toContain('/ilink/abc')
 })
+
+it('bytes of an upload that cannot be decrypted are final', async ({ add }) => {
+  const one = await add('one')
+  expect((await one.upload(bytes, 3, { aeskey: '0'.repeat(32) })).status).toBe(400)
+})

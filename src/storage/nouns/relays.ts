@@ -12,16 +12,16 @@ const newest = constantSql('(SELECT max(n.id) FROM message n WHERE n.session = r
 const answered = sql`(SELECT count(*) FROM message m WHERE m.session = r.session AND m.id > coalesce(${newest}, 0)
   AND m.sent = 1 AND m.status <> 'refused' AND m.sent_by || ' ' LIKE 'key:' || r.key || ' %')`
 
-type Row = Omit<RelayClient, 'answers' | 'consumer'> & { answers: string }
+type Row = Omit<RelayClient, 'answers' | 'consumer'> & { answers: string; answered?: number }
 
 export const createRelays = (
   { clock, dialect, ensureSession }: NounContext,
   { lastRow }: Pick<LogSql, 'lastRow'>,
 ): Noun<RelayStore> => {
-  function* list(where: Sql): Routine<RelayClient[]> {
+  function* read(more: Sql, where: Sql): Routine<(RelayClient & Pick<Row, 'answered'>)[]> {
     const rows =
       yield* readAll<Row>(sql`SELECT r.key, k.name, s.name AS session, r.answers, r.created_at, r.polled_at,
-      r.source, r.doubled_at, r.refused, r.refused_at, r.refusal, ${answered} AS answered
+      r.source, r.doubled_at, r.refused, r.refused_at, r.refusal${more}
       FROM relay_client r JOIN access_key k ON k.id = r.key JOIN session s ON s.key = r.session
       WHERE k.revoked_at IS NULL AND ${where} ORDER BY k.nth`)
     return rows.map(({ answers, ...row }) => ({
@@ -42,10 +42,13 @@ export const createRelays = (
         )
       },
 
-      list: () => list(sql`true`),
+      *list() {
+        const clients = yield* read(sql`, ${answered} AS answered`, sql`true`)
+        return clients.map(({ answered = 0, ...client }) => ({ ...client, answered }))
+      },
 
       *get(key) {
-        return (yield* list(sql`r.key = ${key}`))[0]
+        return (yield* read(sql``, sql`r.key = ${key}`))[0]
       },
 
       *countAnswers(key, user) {
