@@ -98,6 +98,8 @@ export function DialogView(props: DialogProps) {
 function useDialog(props: DialogProps, kind: Kind, content: RefObject<HTMLDivElement | null>) {
   const { onClose, alert, large, loses } = props
   useState(() => noteOpener(kind))
+  // The keys of a large dialog act on the content, not on its first button.
+  const first = () => (large ? content.current : firstOf(content.current))
   const last = useRef(props)
   last.current = props
   // When the caller stops rendering it, @zag-js/dialog has no time to restore the focus.
@@ -114,13 +116,20 @@ function useDialog(props: DialogProps, kind: Kind, content: RefObject<HTMLDivEle
     open: true,
     role: alert ? 'alertdialog' : 'dialog',
     closeOnInteractOutside: !alert,
-    // The keys of a large dialog act on the content, not on its first button.
-    initialFocusEl: () => (large ? content.current : firstOf(content.current)),
+    initialFocusEl: first,
     onOpenChange: ({ open }) => {
       if (!open && !ask()) onClose()
     },
   })
-  return { parts: dialog.connect(service, normalizeProps), lost, stay: () => setLost('') }
+  const parts = dialog.connect(service, normalizeProps)
+  // @zag-js/dialog takes the focus and hears Escape only after a drawing. A key may come before: it is the dialog's.
+  useLayoutEffect(() => {
+    first()?.focus({ preventScroll: true })
+    content.current?.addEventListener('keydown', event => {
+      if (event.key === 'Escape' && !event.defaultPrevented) parts.setOpen(false)
+    })
+  }, [])
+  return { parts, lost, stay: () => setLost('') }
 }
 
 /** Calls `ask` before the browser leaves the page or goes back. If that is true, it stays. */

@@ -289,9 +289,24 @@ describe.skipIf(!hasBrowser)('the search', () => {
     await looked.getByText('late 1', { exact: true }).waitFor()
 
     await choose('Pictures and files')
-    await page.getByRole('button', { name: en['chat.open_picture'] }).click()
+    const picture = page.getByRole('button', { name: en['chat.open_picture'] })
+    await picture.click()
     await page.getByRole('dialog', { name: 'Picture' }).waitFor()
     await page.keyboard.press('Escape')
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    // The same before the browser has drawn the picture: Escape does not also close the page behind it.
+    await picture.focus()
+    await picture.evaluate(async button => {
+      const { requestAnimationFrame: draw } = window
+      const held: FrameRequestCallback[] = []
+      window.requestAnimationFrame = callback => held.push(callback)
+      ;(button as HTMLElement).click()
+      while (!document.querySelector('[role=dialog]')) await new Promise(done => setTimeout(done))
+      const key = { key: 'Escape', bubbles: true, cancelable: true }
+      document.activeElement?.dispatchEvent(new KeyboardEvent('keydown', key))
+      window.requestAnimationFrame = draw
+      for (const callback of held) draw(callback)
+    })
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await page.getByRole('link', { name: 'Voices' }).click()
     await page.getByText(en['gallery.none']).waitFor()
