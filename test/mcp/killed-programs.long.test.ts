@@ -125,7 +125,8 @@ async function prepare(program: Program, folder: string, door: Door) {
       await using client = service
         ? await connectHttp(service.url, { plain: true })
         : await connectStdio({ sandbox, dir, plain: true })
-      const { content } = await client.call('recv', { timeout: 100 })
+      // The wait is longer than what a client allows for an answer.
+      const { content } = await client.call('recv', { timeout: 100 }, { timeout: 150_000 })
       return content.map(({ text }: { text?: string }) => text).join('\n')
     },
     async [Symbol.asyncDispose]() {

@@ -47,6 +47,8 @@ export interface Told {
 interface CallOptions {
   onprogress?: (told: Told) => void
   signal?: AbortSignal
+  /** How long the client waits for the answer, in ms; by default 60 s. */
+  timeout?: number
 }
 
 export interface McpClient extends AsyncDisposable {
