@@ -76,6 +76,13 @@ class Arrived {
     return messages.size === 0 && own.some(({ status }) => status === 'unknown') ? 'unknown' : messages.size
   }
 
+  /** Returns what svc sent, and what the phone got, with the answer to a word. */
+  tell(nth: number): string {
+    const isOf = (text: string) => text.includes(` got <${nth}>`)
+    const got = [...new Set(this.#shown.values())].filter(one => isOf(textOf(one)))
+    return JSON.stringify({ sent: this.#parts.filter(({ text }) => isOf(text)), got }, null, 1)
+  }
+
   countOf(...ends: readonly string[]): number | 'unknown' {
     return this.count(({ key = '' }) => ends.some(end => key.endsWith(`/${end}`)))
   }
@@ -148,7 +155,8 @@ function* judgeWord(
       yield ['interrupted']
     else yield ['wrong', `was not answered, and its person was not told: ${JSON.stringify(turn)}`]
   }
-  if (by.length > 0) yield ['wrong', `has more answers, by ${by}`]
+  if (by.length > 0)
+    yield ['wrong', `has more answers, by ${by}: ${arrived.tell(nth)} ${JSON.stringify(own)}`]
   if (wanted > 0 || (word.kind === 'time' && word.isSeries)) return
   const told = arrived.count(
     ({ key, text }) => key?.includes('/agent:missed:') === true && hasWord(text, said),
