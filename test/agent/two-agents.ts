@@ -201,10 +201,11 @@ class Person {
     else await this.#sayWord('%', { kind: 'message', by: this.#chosen })
   }
 
-  /** Quotes an answer that the store knows. Those that were joined to another have no id that the phone knows. */
+  /** Quotes an answer that the store knows and that is alone in its message: what is joined to it has words of others. */
   async #quote(): Promise<void> {
     const sent = await this.#place.rows<{ message_id: string; sent_by: string }>(
-      `SELECT message_id, sent_by FROM message WHERE sent = 1 AND status = 'accepted' AND sent_with IS NULL AND text LIKE '% got <%'
+      `SELECT message_id, sent_by FROM message m WHERE sent = 1 AND status = 'accepted' AND text LIKE '% got <%'
+        AND sent_with IS NULL AND NOT EXISTS (SELECT 1 FROM message WHERE sent_with = m.message_id)
         ORDER BY id DESC LIMIT 20`,
     )
     const quoted = sent.length > 0 ? this.#chance.pick(sent) : undefined
