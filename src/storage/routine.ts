@@ -98,6 +98,8 @@ export function openNoun<S extends Record<keyof S, Method>>({ modes, verbs }: No
 export interface Dialect {
   /** The condition that `value` is one of a list. */
   isOneOf(value: Sql, list: readonly string[] | readonly number[]): Sql
+  /** Continues FROM: the row ids that a column lists, each as `one.value`. */
+  rowIds(column: Sql): Sql
   /** Statements of a write that fail unless the condition holds. The verb then begins again. */
   expect(condition: Sql): readonly Sql[]
   /** Statements of a write that lock the rows of a SELECT until its end. */

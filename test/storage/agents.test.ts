@@ -327,6 +327,18 @@ onEach((it, open) => {
       expect(await agents.listMissed('home')).toEqual(missed.slice(2) as never)
     })
 
+    it('a message is listed also at the moment when an agent gets it', async t => {
+      const { agents, consumers } = t.store
+      await consumers.register('agent-home', { atEnd: true })
+      for (let round = 0; round < 25; round++) {
+        const [id] = (await insert(t, [message('hi', { from_user: 'u' })], 's')) as number[]
+        const claiming = consumers.claim('agent-home', { limit: 1 })
+        const listed = await Promise.all(Array.from({ length: 8 }, () => agents.listMissed('home', [id!])))
+        expect([round, ...listed.map(one => one.length)]).toEqual([round, 1, 1, 1, 1, 1, 1, 1, 1])
+        await consumers.ack((await claiming)!.lease)
+      }
+    })
+
     it('agents tell each other who may use them, once they read; and who of them runs', async t => {
       const { agents, consumers } = t.store
       const entry = { about: 'codex exec', allow: ['u', 'v'], commands: true, place: 0, group: 'home' }

@@ -299,21 +299,19 @@ class AgentVerbs extends NounVerbs implements Verbs<Omit<AgentStore, OtherVerb>>
     return rows.filter(row => row.owner === this.#owner || !this.#isFree(row)).map(({ agent }) => agent)
   }
 
+  /** In one statement: a message that an agent gets meanwhile, or gives back, is unread all the time. */
   *listMissed(agent: string, among?: readonly number[], user?: string): Routine<MissedMessage[]> {
-    const open = yield* readAll<{ ids: string }>(
-      sql`SELECT CAST(ids AS text) AS ids FROM lease WHERE consumer = ${consumerOf(agent)}`,
-    )
-    // A list of ids is JSON in one engine, and an array in the other.
-    const own = open.flatMap(({ ids }) => ids.match(/\d+/g) ?? []).map(Number)
-    const first = Math.min(Number.MAX_SAFE_INTEGER, ...own) - 1
+    const consumer = consumerOf(agent)
+    const open = sql`SELECT one.value FROM lease l ${this.dialect.rowIds(sql`l.ids`)} WHERE l.consumer = ${consumer}`
+    const first = sql`coalesce((SELECT min(value) - 1 FROM (${open}) o), r.position)`
     const isAmong = sql`${among === undefined ? noSql : sql` AND ${this.dialect.isOneOf(sql`m.id`, [0, ...among])}`}
       ${user === undefined ? noSql : sql` AND m.peer = ${user}`}`
     return yield* readAll<MissedMessage>(
       sql`SELECT m.id, s.name AS session, m.peer AS user
         FROM consumer r ${this.dialect.inOrderJoin} message m ON m.id > ${this.dialect.least}(r.position, ${first})
         JOIN session s ON s.key = m.session
-        WHERE r.name = ${consumerOf(agent)} AND m.sent = 0
-          AND (m.id > ${this.#reached('r')} OR ${this.dialect.isOneOf(sql`m.id`, [0, ...own])})${isAmong} ORDER BY m.id`,
+        WHERE r.name = ${consumer} AND m.sent = 0
+          AND (m.id > ${this.#reached('r')} OR m.id IN (${open}))${isAmong} ORDER BY m.id`,
     )
   }
 

@@ -28,6 +28,7 @@ import { ensureSession, keyOfName, keysOfName } from './session-keys.ts'
 export const postgresDialect: Dialect = {
   isOneOf: (value, list) =>
     sql`${value} = ANY (${list}::${constantSql(typeof list[0] === 'number' ? 'bigint[]' : 'text[]')})`,
+  rowIds: column => sql`CROSS JOIN unnest(${column}) AS one(value)`,
   expect: condition => [sql`SELECT expect(${condition})`],
   lock: select => [sql`${select} FOR UPDATE`],
   holding: table => constantSql(` FOR SHARE OF ${table}`),

@@ -5,6 +5,7 @@ import { type Dialect, namedColumns } from '../routine.ts'
 /** One writer at a time needs no locks. */
 export const sqliteDialect: Dialect = {
   isOneOf: (value, list) => sql`${value} IN (SELECT value FROM json_each(${JSON.stringify(list)}))`,
+  rowIds: column => sql`CROSS JOIN json_each(${column}) AS one`,
   expect: () => [],
   lock: () => [],
   holding: () => noSql,
