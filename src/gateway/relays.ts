@@ -233,6 +233,7 @@ export class Relays extends RunningPart<RelaysPorts> {
     try {
       return await (typeof client.answers === 'number' ? this.#turnsOf(client.key)(send) : send())
     } catch (error) {
+      if (late.signal.aborted && (await this.#mayArrive(idempotency_key))) throw onItsWayError()
       if (error instanceof SvcError && !passing.has(error.code))
         await this.#note(client.key, { refusal: error.code })
       throw error
@@ -262,6 +263,12 @@ export class Relays extends RunningPart<RelaysPorts> {
       throw new SvcError('quota_exhausted', `this program may send ${answers} of the answers to a message`)
   }
 
+  /** Whether a message with this key went out, or may still. An earlier call may have handed it over. */
+  async #mayArrive(key: string | undefined): Promise<boolean> {
+    const entry = key === undefined ? undefined : await this.ports.store.outbox.findByKey(key)
+    return entry?.parts.some(({ status }) => status !== 'refused') ?? false
+  }
+
   #note(key: string, note: RelayNote): Promise<void> {
     return this.ports.store.relays
       .note(key, note)
@@ -278,6 +285,9 @@ const passing: ReadonlySet<string> = new Set([
 ])
 
 const lateError = () => new SvcError('rate_limited', 'the program waits no longer: this message was not sent')
+
+const onItsWayError = () =>
+  new SvcError('shutting_down', 'an earlier call with this client_id goes on: call again with it')
 
 /** Whether a text begins with a name, which may follow an @. */
 function isCalled(text: string, name: string): boolean {

@@ -240,23 +240,11 @@ async function sendMessage(parts: DoorParts, { body, call, key }: Ask): Promise<
   } catch (error) {
     if (!(error instanceof SvcError) || error.details?.right !== undefined) throw error
     if (error.code === 'forbidden') return outcomes.invalid
-    if (!refusedCodes.has(error.code)) throw error
+    if (error.code === 'unauthorized' || error.status >= 500) throw error
+    // Never -14: clients then throw their contexts away, though only the login of svc is over.
     return refusal(error.code)
   }
 }
-
-/** Refusals of a send. Never -14: clients then throw their contexts away, though only the login of svc is over. */
-const refusedCodes: ReadonlySet<string> = new Set([
-  ...['invalid_arguments', 'idempotency_conflict', 'text_too_long', 'payload_too_large', 'not_found'],
-  ...[
-    'window_closed',
-    'quota_exhausted',
-    'rate_limited',
-    'not_connected',
-    'session_expired',
-    'session_not_found',
-  ],
-])
 
 /** The client must not learn from it whether a message was sent of which svc does not know that. */
 function toSent({ message_id, status }: SendResult): object {

@@ -2,6 +2,7 @@
 import { expect } from 'bun:test'
 import { given } from '../support/given.ts'
 import { withRelay } from './driver.ts'
+import { relayProgram } from './protocol.ts'
 
 const it = given(withRelay)
 
@@ -51,4 +52,27 @@ it('a long text counts as the messages that it becomes', async ({ t, add }) => {
   expect((await two.say('long '.repeat(8000))).body.ret).toBe(-2)
   expect((await two.say('long '.repeat(6000))).body.ret).toBe(0)
   expect(await t.sandbox.messages({ from: 'bot' })).toHaveLength(2)
+})
+
+it('a call that asks again for a message on its way is never told that it was not sent', async ({
+  t,
+  add,
+}) => {
+  const { sandbox, clock, dir } = t
+  const one = await add('one')
+  await using beside = await withRelay({ sandbox, clock, dir, sessions: [] })
+  const other = relayProgram(beside.url, one.id, one.token, t.bots.get('default')!.user_id)
+  await sandbox.say('hi')
+  await one.read(1)
+  const answered = Promise.withResolvers<void>()
+  await sandbox.fail('sendmessage', 'slow', { until: answered.promise, times: 1 })
+  const first = one.say('answer', { client_id: 'c1' })
+  await t.until('it is on its way', async () => t.requests('sendmessage') > 0)
+  const again = one.say('answer', { client_id: 'c1' })
+  expect(await t.hurry(other.say('answer', { client_id: 'c1' }))).toMatchObject({ status: 503 })
+  answered.resolve()
+  for (const { body } of await Promise.all([first, again])) expect(body.ret).not.toBe(-2)
+  for (const program of [one, other])
+    expect((await program.say('answer', { client_id: 'c1' })).body.ret).toBe(0)
+  expect(await sandbox.messages({ from: 'bot' })).toHaveLength(1)
 })
