@@ -109,7 +109,7 @@ export function rejectCompressed(headers: Headers): void {
     })
 }
 
-/** A body fails if no bytes come for this time. A body of at most `smallBytes` has this time in total. */
+/** A body fails if no bytes come for this time. Each `smallBytes` of it have this time in total. */
 const stallTimeoutMs = 60_000
 /** The same of a caller who has proved nothing. */
 const unprovenTimeoutMs = 10_000
@@ -258,7 +258,6 @@ async function readWatched(request: Request, limit: BodyLimit, withinMs: number)
 interface BodyDeadline {
   /** Number of the last check at which it is not late. */
   readonly until: number
-  readonly withinMs: number
   readonly request: Request | undefined
   reject(error: unknown): void
 }
@@ -278,6 +277,11 @@ export class BodyDeadlines {
     this.#checkIntervalMs = lookMs
   }
 
+  /** Milliseconds so far in which there was a deadline. */
+  get elapsedMs(): number {
+    return this.#checkCount * this.#checkIntervalMs
+  }
+
   /**
    * Returns the value of a promise. Rejects if it is late; this is noticed up to one interval later.
    *
@@ -286,24 +290,13 @@ export class BodyDeadlines {
    */
   withDeadline<T>(bytes: Promise<T>, withinMs: number, request?: Request): Promise<T> {
     return new Promise((resolve, reject) => {
-      const sender = {
-        until: this.#checkCount + Math.ceil(withinMs / this.#checkIntervalMs),
-        withinMs,
-        request,
-        reject,
-      }
+      const until = this.#checkCount + Math.ceil(withinMs / this.#checkIntervalMs)
+      const sender = { until, request, reject }
       this.#pending.add(sender)
       this.#timer ??= setInterval(() => this.#check(), this.#checkIntervalMs)
-      bytes.then(
-        value => {
-          this.#pending.delete(sender)
-          resolve(value)
-        },
-        error => {
-          this.#pending.delete(sender)
-          reject(error)
-        },
-      )
+      const end = () => this.#pending.delete(sender)
+      bytes.then(end, end)
+      bytes.then(resolve, reject)
     })
   }
 
@@ -323,8 +316,7 @@ export class BodyDeadlines {
     for (const sender of this.#pending) {
       if (sender.until >= this.#checkCount) continue
       this.#pending.delete(sender)
-      const problem = `expected more bytes, but none came for ${sender.withinMs / 1000} s`
-      sender.reject(invalidArguments([{ field: 'body', problem }]))
+      sender.reject(invalidArguments([{ field: 'body', problem: 'the bytes come too slowly' }]))
     }
     if (this.#pending.size > 0) return
     clearInterval(this.#timer)
@@ -361,11 +353,15 @@ export function limitStream(
 ): ReadableStream<Uint8Array> {
   const reader = source.getReader()
   let size = 0
+  let leftMs = withinMs
   return streamOnDemand({
     async pull(controller) {
       try {
-        const { done, value } = await senders.withDeadline(reader.read(), withinMs, request)
+        const began = senders.elapsedMs
+        const { done, value } = await senders.withDeadline(reader.read(), leftMs, request)
         if (done) return controller.close()
+        leftMs += began - senders.elapsedMs + (value.length / smallBytes) * withinMs
+        leftMs = Math.min(withinMs, leftMs)
         size += value.length
         if (size > limit.maxBytes) throw tooLargeError(limit)
         limit.count?.(value.length)

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import { createHash, randomBytes } from 'node:crypto'
 import { SvcError } from '../../src/model/error.ts'
 import { createLog } from '../../src/platform/log.ts'
-import { BodyDeadlines, limitStream } from '../../src/server/body.ts'
+import { BodyDeadlines, limitStream, smallBytes } from '../../src/server/body.ts'
 import { formatDisposition } from '../../src/server/media-answer.ts'
 import { boundaryOf, readFilePart } from '../../src/server/multipart.ts'
 import { failure, fieldsOf } from '../support/failure.ts'
@@ -241,6 +241,28 @@ test('a body that stops coming is given up', async () => {
   expect(await failure(reader.read())).toMatchObject({ code: 'invalid_arguments' })
   expect(given).toMatchObject([{ code: 'invalid_arguments' }])
   expect(cancelled).toBe(true)
+})
+
+test('a body that trickles in is given up, and one at a fair pace is not, however long it takes', async () => {
+  /** Reads a body of chunks, one after each check of the deadlines. @returns how many came */
+  const readAll = async (bytes: number, count: number) => {
+    const senders = new BodyDeadlines(10)
+    let left = count
+    const source = new ReadableStream<Uint8Array>({
+      async pull(to) {
+        const before = senders.elapsedMs
+        await until('a check', 10_000, () => senders.elapsedMs > before)
+        if (left-- > 0) to.enqueue(new Uint8Array(bytes))
+        else to.close()
+      },
+    })
+    const body = limitStream(source, { maxBytes: count * bytes }, { withinMs: 100, senders })
+    let read = 0
+    for await (const chunk of body) read += chunk.length / bytes
+    return read
+  }
+  expect(await failure(readAll(1, 40))).toMatchObject({ code: 'invalid_arguments' })
+  expect(await readAll(smallBytes, 40)).toBe(40)
 })
 
 describe('GET /media/{message_id}/{item}', () => {
