@@ -195,6 +195,7 @@ export class Keys extends RunningPart<KeyPorts> {
       // and the next call gets a new principal.
       if (followAccounts(known.grant, stored.grant)) {
         known.stored = { ...stored, grant: known.grant }
+        this.runtime.bus.notify('accountsFollowed')
       } else if (JSON.stringify(known.grant) !== JSON.stringify(stored.grant)) {
         replaceGrant(known.grant, stored.grant)
         this.#know(stored)

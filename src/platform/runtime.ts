@@ -33,6 +33,8 @@ export interface BusEvents {
   unreadRemoved: [count: number]
   /** These keys of callers ended, by their ids. */
   keysRevoked: [ids: readonly string[]]
+  /** A key has got the account of a new login. */
+  accountsFollowed: []
 }
 
 /** Calls the listeners of each event at once, in the order in which the events are sent. */

@@ -70,6 +70,8 @@ export class Inbox extends RunningPart<InboxPorts> {
 
     this.#waits = new Waiters(ports.store)
     runtime.closing.addEventListener('abort', () => this.#waits.end())
+    // A message of the account may have come before.
+    runtime.bus.on('accountsFollowed', () => this.#waits.end())
   }
 
   /**

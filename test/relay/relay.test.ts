@@ -108,20 +108,33 @@ it('a new token goes on where the program stands', async ({ t, add, url }) => {
 })
 
 it('a new login of the same person goes on in the open poll', async ({ t, add }) => {
-  const { gateway, sandbox } = t
-  const { user_id } = t.bots.get('default')!
-  const program = await add('one')
-  const polled = program.poll()
-  await t.until('it polls', async () => (await gateway.relayClients.list(owner))[0]?.polled_at)
+  const { gateway, sandbox, bots } = t
+  const { bot_id, user_id } = bots.get('default')!
+  const programs = [await add('one'), await add('limited', { users: [user_id] })]
+  await sandbox.say('before')
+  for (const program of programs) expect(textsOf(await program.read(1))).toEqual(['before'])
+  const polled = programs.map(program => program.poll())
+  const of = 'SELECT 1 FROM acknowledged WHERE position = (SELECT max(id) FROM message)'
+  await t.until('they poll', async () => (await rowsIn(t.dir, of)).length === programs.length)
   const ask = () =>
     gateway.logins.login(owner, { session_name: 'default', force: true, timeout: 0 }, AbortSignal.any([]))
   const { qr_url } = await ask()
   await sandbox.scan({ qrcode: qr_url!, user: user_id, confirm: true })
   await t.soon('the login', async () => (await ask()).status === 'confirmed')
   const [account] = await gateway.accounts.list()
+  expect(account!.bot_id).not.toBe(bot_id)
   await sandbox.say('after', { from: user_id, to: account!.bot_id! })
-  expect(textsOf(await t.hurry(polled))).toEqual(['after'])
-  expect((await program.say('answer')).body.ret).toBe(0)
+  // The keys learn of the new account a moment later.
+  const stored = `SELECT 1 FROM message WHERE text = 'after'`
+  await t.until('it is stored', async () => (await rowsIn(t.dir, stored)).length > 0)
+  const since = t.clock.monotonic()
+  for (const poll of polled) expect(textsOf(await t.hurry(poll))).toEqual(['after'])
+  expect(t.clock.monotonic() - since).toBeLessThan(5000)
+  await sandbox.say('end', { from: user_id, to: account!.bot_id! })
+  for (const program of programs) {
+    expect(textsOf(await program.read(1))).toEqual(['end'])
+    expect((await program.say('answer')).body.ret).toBe(0)
+  }
 })
 
 it('a program sends once per client_id, others see it in the history and never as incoming', async ({
