@@ -25,6 +25,13 @@ interface Client {
 }
 
 const payloadOf = (item: Message) => item.image_item ?? item.voice_item ?? item.file_item ?? item.video_item
+/** The id of the message that an item quotes, its partial text, or its whole one. */
+function quotedIn({ ref_msg }: Message): string {
+  if (!ref_msg) return ''
+  const { message_item, partial_text, svr_id } = ref_msg
+  const text = partial_text ? `${partial_text.start}…${partial_text.end}` : message_item?.text_item?.text
+  return [svr_id ?? message_item?.msg_id ?? '', text ?? ''].join(' ')
+}
 const md5Of = (bytes: Uint8Array) => createHash('md5').update(bytes).digest('hex')
 
 async function tencent(): Promise<Client> {
@@ -97,7 +104,7 @@ for (;;) {
       const [item] = message.item_list
       const md5 = item.text_item ? '' : await client.md5(message)
       const said = item.text_item?.text ?? md5
-      note('got', said, String(message.message_id))
+      note('got', said, String(message.message_id), quotedIn(item))
       const attempt = kind === 'tencent' ? ` ${crypto.randomUUID()}` : ''
       const text = `${name}: ${said}${attempt}`
       note('sent', text, String(await client.answer(message, text)))
