@@ -73,10 +73,9 @@ const markOf = ({ message_id }: StoredMessage): string => message_id.slice(-12)
 
 export class Relays extends RunningPart<RelaysPorts> {
   readonly #polls = new Map<string, OpenPoll>()
-  /** When polls of a client met, by its key. */
-  readonly #met = new Map<string, number>()
-  readonly #notedAt = new Map<string, number>()
-  /** Sends of a client with a share go one after the other, so that all count. */
+  /** When polls of a client met, and whether that was more than once, by its key. */
+  readonly #met = new Map<string, { at: number; isDoubled: boolean }>()
+  /** Sends of a client with a share go one after the other, so that all count. Those that another node sends just then do not. */
   readonly #turns = new Map<string, RunAlone>()
   #any = { exists: false, readAt: Number.NEGATIVE_INFINITY }
 
@@ -132,13 +131,14 @@ export class Relays extends RunningPart<RelaysPorts> {
     earlier?.end.abort('over')
     const isOther = source !== client.source && now - (client.polled_at ?? 0) < doubledMs
     const meets = (earlier && !earlier.caller.aborted) || isOther
-    const isDoubled = meets && beganAt - (this.#met.get(key) ?? Number.NEGATIVE_INFINITY) < doubledMs
-    if (meets) this.#met.set(key, beganAt)
-    const isDue = beganAt - (this.#notedAt.get(key) ?? Number.NEGATIVE_INFINITY) >= noteEveryMs
-    if (isDue) {
-      this.#notedAt.set(key, beganAt)
+    const met = this.#met.get(key)
+    const isDoubled = meets && met !== undefined && beganAt - met.at < doubledMs
+    const isNews = isDoubled && !met.isDoubled
+    if (meets) this.#met.set(key, { at: beganAt, isDoubled })
+    if (isNews)
+      this.runtime.log.warn('two programs use one token: add one for each', { program: client.name })
+    if (isNews || Math.abs(now - (client.polled_at ?? 0)) >= noteEveryMs)
       void this.#note(key, { polled_at: now, source, ...(isDoubled && { doubled_at: now }) })
-    }
     return poll
   }
 
@@ -216,19 +216,13 @@ export class Relays extends RunningPart<RelaysPorts> {
     const { signal } = either
     const { by, address, requestId } = call
     const idempotency_key = client_id === undefined ? undefined : `${client.key}/relay:${client_id}`
+    const media = [...(message.media ?? [])]
     const send = async () => {
       signal.throwIfAborted()
       await this.#requireShare(client, message, idempotency_key)
-      return this.ports.sender.send(
-        {
-          ...message,
-          media: [...(message.media ?? [])],
-          session: client.session,
-          typing: false,
-          idempotency_key,
-        },
-        { by, address, requestId, signal, local: false, below: undefined },
-      )
+      const request = { ...message, media, session: client.session, typing: false, idempotency_key }
+      const caller = { by, address, requestId, signal, local: false, below: undefined }
+      return this.ports.sender.send(request, caller)
     }
     try {
       return await (typeof client.answers === 'number' ? this.#turnsOf(client.key)(send) : send())

@@ -187,7 +187,7 @@ export interface ClientUpload {
 const kindOfUpload = new Map(Object.entries(uploadType).map(([kind, type]) => [type, kind as MediaKind]))
 
 /** Reads the request of getuploadurl. @returns the answer, if it is refused */
-export function readUpload(request: Fields): ClientUpload | Outcome {
+export function readUpload(request: Fields, mostBytes: number): ClientUpload | Outcome {
   const kind = kindOfUpload.get(Number(request.media_type) as 1)
   const size = countOf(request.rawsize)
   const [filekey, keyHex, md5] = [request.filekey, request.aeskey, request.rawfilemd5].map(
@@ -196,6 +196,7 @@ export function readUpload(request: Fields): ClientUpload | Outcome {
   if (!isUserId(textOf(request.to_user_id) ?? '')) return { ret: -1 }
   const isHex = [keyHex, md5].every(hex => /^[0-9a-f]{32}$/i.test(hex))
   if (!kind || !size || !isHex || !/^[\w-]{1,128}$/.test(filekey)) return outcomes.invalid
+  if (size > mostBytes) return failure(`a file has at most ${mostBytes} bytes`)
   if (countOf(request.filesize) !== paddedSizeOf(size)) return outcomes.invalid
   return { kind, keyHex, size, md5: md5.toLowerCase(), filekey }
 }

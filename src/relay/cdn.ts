@@ -4,6 +4,7 @@
  */
 import { Buffer } from 'node:buffer'
 import { usageOf } from '../access/usage.ts'
+import type { Config } from '../config.ts'
 import type { Gateway } from '../gateway/gateway-api.ts'
 import { decryptStream, encryptStream, paddedSizeOf } from '../ilink/crypto.ts'
 import { streamOf } from '../ilink/progress.ts'
@@ -33,6 +34,9 @@ export interface DoorParts {
   readonly log: Log
   readonly shutdown: ShutdownSignal
   readonly by: Principal
+  readonly config: Pick<Config, 'maxUploadBytes'>
+  /** Counts and slows down a call that proves nothing. @returns the answer, or a refusal if there are too many */
+  throttle(answer: Response, address: string | undefined): Promise<Response>
 }
 
 /** What an address says, and the hash of the secret that signed it. */
@@ -63,12 +67,15 @@ export async function answerCdn(
   let proved: Proved | undefined
   const proves = (hash: string) => {
     const payload = unsign(hash, isUpload ? 'upload' : 'media', signed.join('.'))
-    if (payload) proved = { hash, payload }
-    return payload !== undefined
+    if (!payload || Number(payload.until) < parts.gateway.clock.now()) return false
+    proved = { hash, payload }
+    return true
   }
   const by = /^[0-9a-z]{8}$/.test(id) ? await parts.gateway.keys.recognize(id, proves, address) : undefined
   if (!by || !proved)
-    return answerWithinLimits(anyCaller, address, () => refuse(400, 'encrypted_query_param unknown'))
+    return answerWithinLimits(anyCaller, address, () =>
+      parts.throttle(refuse(400, 'encrypted_query_param unknown or expired'), address()),
+    )
   peer?.accept()
   noteCaller(request, by, peer)
   const own = proved
@@ -78,8 +85,8 @@ export async function answerCdn(
       return await (isUpload ? upload(parts, call, own) : download(parts, call, own))
     } catch (error) {
       const known = toSvcError(error, parts.log, { signal: call.signal, requestId: call.requestId })
-      // Bytes that cannot be decrypted are the client's own.
-      const isFinal = finalCodes.has(known.code) || (isUpload && known.code === 'upstream_error')
+      // Clients give up after a 4xx, and try again three times else. Bytes that cannot be decrypted are the client's own.
+      const isFinal = ['unauthorized', 'forbidden', isUpload && 'upstream_error'].includes(known.code)
       return refuse(isFinal ? 400 : known.status, known.problem)
     } finally {
       call.end()
@@ -87,16 +94,14 @@ export async function answerCdn(
   })
 }
 
-/** Clients give up after a 4xx, and try anything else three times at once. */
-const finalCodes: ReadonlySet<string> = new Set(['unauthorized', 'forbidden'])
-
+// The address may be used again until it expires, as WeChat's (protocol notes 7.2): a client whose answer was lost posts once more.
+// That is harmless: each upload has the same bytes, and counts for the key as the first one.
 async function upload(
   { gateway, log }: DoorParts,
   call: HttpCall,
   { hash, payload }: Proved,
 ): Promise<Response> {
-  const { key, kind, md5, size, until } = payload as Readonly<Record<string, string>> & { size: number }
-  if (Number(until) < gateway.clock.now()) return refuse(400, 'the upload address expired')
+  const { key, kind, md5, size } = payload as Readonly<Record<string, string>> & { size: number }
   const { request } = call
   const limit = {
     maxBytes: paddedSizeOf(size),

@@ -3,7 +3,6 @@
  * account, and none takes a message from another. Each is a relay client with a key of its own.
  */
 import { hashOf, parseKey } from '../access/secret.ts'
-import type { Gateway } from '../gateway/gateway-api.ts'
 import {
   type ClientSend,
   failure,
@@ -28,8 +27,8 @@ import { createFailureCounter } from '../operations/failed-calls.ts'
 import { invoke, toSvcError } from '../operations/gate.ts'
 import { relayClient, relayPoll, relaySend } from '../operations/relaying.ts'
 import { showTyping } from '../operations/typing.ts'
+import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
-import type { Log } from '../platform/log.ts'
 import type { Peer } from '../platform/serve.ts'
 import { givenTokenOf } from '../server/auth.ts'
 import { addressOf, isOverTls, prefixOf } from '../server/behind-proxy.ts'
@@ -43,9 +42,7 @@ import { observeCalls, type PathHandler, type RequestHandler } from '../server/o
 import { answerCdn, cdnPath, type DoorParts, isCdnPath } from './cdn.ts'
 import { mediaKeyOf, sign, unsign } from './signed.ts'
 
-export interface RelayOptions {
-  readonly gateway: Gateway
-  readonly log: Log
+export interface RelayOptions extends Pick<DoorParts, 'config' | 'gateway' | 'log'> {
   /** Answers before the first client exists: then there is no relay. */
   readonly off: RequestHandler
 }
@@ -77,7 +74,6 @@ const refusedAfterMs = 1000
 const bot = '/ilink/bot/'
 const noLogin =
   'This is svc, which has the login already: no code is scanned here. On its machine, svc relay add NAME makes the token for this program.'
-const unclear = new Response(null, { status: 504 })
 
 /** Whether a URL is one of the relay. Some programs write a second slash. */
 export const isRelayPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/+ilink\//.test(url)
@@ -85,16 +81,22 @@ export const isRelayPath = (url: string): boolean => /^[^/]*\/\/[^/]*\/+ilink\//
 export function createRelay(options: RelayOptions): RelayDoor {
   const { gateway, log, off } = options
   const shutdown = new ShutdownSignal()
-  const parts: DoorParts = { ...options, shutdown, by: anyCaller }
   const tries = new FailedAttempts({ log, onFailure: createFailureCounter(gateway, log, shutdown.signal) })
+  const parts: DoorParts = {
+    ...options,
+    shutdown,
+    by: anyCaller,
+    async throttle(answer, address) {
+      const counted = await tries.throttle(new Response(null, { status: 401 }), address)
+      return counted.status === 401 ? answer : counted
+    },
+  }
   /** The answer to a token that svc does not know, in WeChat's form, a second later. */
   const expire = async (request: Request, address: string | undefined) => {
-    const began = performance.now()
-    const counted = await tries.throttle(new Response(null, { status: 401 }), address)
-    if (counted.status !== 401) return counted
-    const leftMs = refusedAfterMs - (performance.now() - began)
-    await gateway.clock.sleep(Math.max(0, leftMs), request.signal)
-    return toAnswer(outcomes.expired)
+    const waited = gateway.clock.sleep(refusedAfterMs, request.signal)
+    const answer = await parts.throttle(toAnswer(outcomes.expired), address)
+    if (answer.status === 200) await waited
+    return answer
   }
   const answerBot = async (request: Request, peer: Peer | undefined, name: string) => {
     const endpoint = Object.hasOwn(endpoints, name) ? endpoints[name] : undefined
@@ -230,12 +232,7 @@ async function sendMessage(parts: DoorParts, { body, call, key }: Ask): Promise<
   }
   const { to, text, clientId: client_id } = wanted
   try {
-    const input = {
-      to,
-      ...(text && { text }),
-      ...(media && { media: [media] }),
-      ...(client_id && { client_id }),
-    }
+    const input = withoutUndefined({ to, text, media: media && [media], client_id })
     return toSent(await invoke(relaySend, gateway, input, call, log))
   } catch (error) {
     if (!(error instanceof SvcError) || error.details?.right !== undefined) throw error
@@ -248,7 +245,7 @@ async function sendMessage(parts: DoorParts, { body, call, key }: Ask): Promise<
 
 /** The client must not learn from it whether a message was sent of which svc does not know that. */
 function toSent({ message_id, status }: SendResult): object {
-  if (status === 'unknown' || status === 'partial') return unclear.clone()
+  if (status === 'unknown' || status === 'partial') return new Response(null, { status: 504 })
   return { ret: 0, ...(/^\d+$/.test(message_id ?? '') && { message_id }) }
 }
 
@@ -271,7 +268,7 @@ async function sendTyping({ gateway, log }: DoorParts, { body, call, key }: Ask)
 
 async function getUploadUrl(parts: DoorParts, { request, body, call, key }: Ask): Promise<object> {
   await requireClient(parts, call)
-  const upload = readUpload(body)
+  const upload = readUpload(body, parts.config.maxUploadBytes)
   if (!('kind' in upload)) return upload
   const { filekey, keyHex, ...file } = upload
   const signed = { ...file, key: keyHex, until: parts.gateway.clock.now() + uploadLifeMs }

@@ -13,10 +13,13 @@ export interface TestRelay extends AsyncDisposable {
   add(name: string, options?: { answers?: string; users?: string[] }): Promise<RelayProgram>
 }
 
+export const maxUploadBytes = 100_000
+
 export async function withRelay(options: TestGatewayOptions = {}): Promise<TestRelay> {
   const t = await withGateway(options)
   const door = createRelay({
     gateway: t.gateway,
+    config: { maxUploadBytes },
     log: createLog('DEBUG', line => void t.lines.push(line)),
     off: () => new Response('off', { status: 404 }),
   })

@@ -1,9 +1,10 @@
 /** Programs that are not what they say, and programs that want too much. */
 import { expect } from 'bun:test'
+import { createCipheriv, createHash } from 'node:crypto'
 import { owner } from '../../src/model/principal.ts'
 import { rowsIn } from '../support/gateway.ts'
 import { given } from '../support/given.ts'
-import { withRelay } from './driver.ts'
+import { maxUploadBytes, withRelay } from './driver.ts'
 import { relayProgram } from './protocol.ts'
 
 const it = given(withRelay)
@@ -89,6 +90,34 @@ it('bodies are bounded, and other bytes than announced are no upload', async ({ 
   expect((await fetch(body.upload_full_url, { method: 'PUT', body: 'x' })).status).toBe(404)
 })
 
+it('two programs with one token are told at once: one line of the log for each time that it begins, without the token', async ({
+  t,
+  add,
+}) => {
+  const program = await add('one')
+  const told = () => t.lines.filter(line => line.includes('two programs'))
+  const meet = async (times: number) => {
+    for (let nth = 0; nth < times; nth++) {
+      const [one, two] = [program.poll(), program.poll()]
+      await t.hurry(Promise.race([one, two]))
+      await t.sandbox.say('for the other')
+      await t.hurry(Promise.all([one, two]))
+    }
+  }
+  await meet(1)
+  expect(told()).toEqual([])
+  await meet(4)
+  expect(told()).toHaveLength(1)
+  expect(told()[0]).toContain('one')
+  expect(told()[0]).not.toContain(program.token.slice(-64))
+  expect(await rowsIn(t.dir, 'SELECT 1 FROM relay_client WHERE doubled_at IS NOT NULL')).toHaveLength(1)
+  t.clock.advance(120_000)
+  await meet(1)
+  expect(told()).toHaveLength(1)
+  await meet(3)
+  expect(told()).toHaveLength(2)
+})
+
 it('of two polls with one token the older ends empty, and the panel is told', async ({ t, add }) => {
   const program = await add('one')
   const doubled = async () =>
@@ -127,4 +156,83 @@ it('what callers name is no label of metrics', async ({ t, url, add }) => {
 it('bytes of an upload that cannot be decrypted are final', async ({ add }) => {
   const one = await add('one')
   expect((await one.upload(bytes, 3, { aeskey: '0'.repeat(32) })).status).toBe(400)
+})
+
+it('media addresses that prove nothing are slowed down and refused, as tokens are, and the right ones are not', async ({
+  t,
+  url,
+  add,
+}) => {
+  const one = await add('one')
+  await t.sandbox.media('file', bytes, { name: 'a.txt' })
+  const [{ item_list }] = await one.read(1)
+  const { full_url } = item_list[0].file_item.media
+  const { body } = await one.post('getuploadurl', {
+    ...{ filekey: 'f', media_type: 3, to_user_id: t.bots.get('default')!.user_id, rawsize: 16, filesize: 32 },
+    ...{ rawfilemd5: '0'.repeat(32), aeskey: '0'.repeat(32) },
+  })
+  // It has expired.
+  t.clock.advance(61 * 60_000)
+  const wrong = [
+    () => fetch(body.upload_full_url, { method: 'POST', body: 'x' }),
+    () => fetch(`${url}/ilink/c2c/download?encrypted_query_param=${one.id}.x`),
+    () => fetch(`${url}/ilink/c2c/download`),
+  ]
+  const first = await Promise.all(wrong.map(ask => ask()))
+  expect(first.map(({ status }) => status)).toEqual([400, 400, 400])
+  const many = Array.from({ length: 150 }, (_, nth) => wrong[nth % 3]!)
+  const answers = await Promise.all(many.map(ask => ask()))
+  const statuses = answers.map(({ status }) => status)
+  expect([...new Set(statuses)].sort()).toEqual([400, 429])
+  // Of those beyond the first hundred of a minute, some wait, and the rest are refused.
+  expect(statuses.filter(status => status === 429).length).toBeGreaterThan(20)
+  expect((await fetch(full_url)).status).toBe(200)
+  expect(t.lines.filter(line => line.includes('calls without the right token'))).toHaveLength(1)
+})
+
+it('sizes that no file has get no address', async ({ t, add }) => {
+  const one = await add('one')
+  const to_user_id = t.bots.get('default')!.user_id
+  const hex = '0'.repeat(32)
+  const padded = (size: number) => Math.floor(size / 16) * 16 + 16
+  const ask = async (rawsize: unknown, filesize: unknown) => {
+    const file = { filekey: 'f', media_type: 3, to_user_id, rawfilemd5: hex, aeskey: hex }
+    return (await one.post('getuploadurl', { ...file, rawsize, filesize })).body
+  }
+  for (const size of [maxUploadBytes + 1, 9e12, 2 ** 53 - 17, 1e300])
+    expect([size, await ask(size, padded(size))]).toEqual([
+      size,
+      { ret: expect.any(Number), errmsg: expect.any(String) },
+    ])
+  for (const size of [-1, 0, 1.5, Number.NaN, null, true, '', 'x', '-1', '1e3', '9e12', [16], {}, undefined])
+    for (const filesize of [32, padded(Number(size)), size])
+      expect([size, filesize, (await ask(size, filesize)).ret]).toEqual([size, filesize, -3])
+  for (const filesize of [-1, 16, 31, 48, null, '', undefined]) expect((await ask(16, filesize)).ret).toBe(-3)
+  expect((await ask(maxUploadBytes, padded(maxUploadBytes))).ret).toBe(0)
+})
+
+it('an upload address may be used once more, as by a client whose answer was lost', async ({ t, add }) => {
+  const one = await add('one')
+  await t.sandbox.say('hi')
+  await one.read(1)
+  const key = Buffer.alloc(16, 7)
+  const cipher = createCipheriv('aes-128-ecb', key, null)
+  const encrypted = Buffer.concat([cipher.update(bytes), cipher.final()])
+  const { body } = await one.post('getuploadurl', {
+    ...{
+      filekey: 'f',
+      media_type: 3,
+      to_user_id: t.bots.get('default')!.user_id,
+      aeskey: key.toString('hex'),
+    },
+    ...{ rawsize: bytes.length, filesize: encrypted.length },
+    rawfilemd5: createHash('md5').update(bytes).digest('hex'),
+  })
+  const put = async () => {
+    const { headers, status } = await fetch(body.upload_full_url, { method: 'POST', body: encrypted })
+    return [status, headers.get('x-encrypted-param')] as const
+  }
+  const sent = [await put(), await put()]
+  expect(sent.map(([status]) => status)).toEqual([200, 200])
+  for (const [, param] of sent) expect((await one.sendFile(param!, 'a.txt')).body.ret).toBe(0)
 })
