@@ -48,7 +48,7 @@ export const RelayList = ({ onAsk }: { onAsk(question: Asked): void }) =>
   )
 
 function RelayRow({ item, onAsk }: { item: Relay; onAsk(question: Asked): void }) {
-  const { answered, answers, doubled_at, name, polled_at, refusal, refused, session, unread } = item
+  const { answered, answers, doubled_at, name, polled_at, refusal, refused, session, unread = 0 } = item
   const remove = () => onAsk({ what: 'relay_remove', item })
   const isDoubled = doubled_at !== undefined && (polled_at ?? 0) - doubled_at < doubtMs
   const actions = [

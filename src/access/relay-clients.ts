@@ -1,9 +1,10 @@
 /** Programs that speak WeChat's protocol to svc: added with a key of their own, listed, and ended with it. */
 import { parseHttpUrl } from '../config/values.ts'
 import type { Call } from '../model/call.ts'
-import { badArgument, SvcError } from '../model/error.ts'
+import { badArgument, isSvcError, SvcError } from '../model/error.ts'
+import type { NewKeyInput } from '../model/key.ts'
 import { keyIdOf, type Principal } from '../model/principal.ts'
-import type { AddedRelay, NewRelayInput, Relay, RelayAnswers } from '../model/relay.ts'
+import { type AddedRelay, type NewRelayInput, type Relay, toRelayAnswers } from '../model/relay.ts'
 import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { RoomPart } from '../platform/runtime.ts'
@@ -38,26 +39,20 @@ export class RelayClients extends RoomPart<RelayPorts> {
     const records = (await sessions.list()).filter(
       ({ bot }) => bot && by.grant?.bots?.includes(bot.bot_id) !== false,
     )
-    if (input.session === undefined && records.length > 1)
-      throw badArgument('session', `expected a session, since ${records.length} are logged in`)
-    if (input.session === undefined && records.length === 0)
-      throw new SvcError('not_connected', 'No account is logged in')
+    if (input.session === undefined && records.length !== 1)
+      throw records.length === 0
+        ? new SvcError('not_connected', 'No account is logged in')
+        : badArgument('session', `expected a session, since ${records.length} are logged in`)
     const wanted = normalizeSessionName(input.session ?? records[0]!.name)
     const record = records.find(({ name }) => sessionKeyOf(name) === sessionKeyOf(wanted))
     const session = record?.name ?? wanted
     const others = await this.#listOthers(session, by)
     const users = input.users ?? by.grant?.users
-    const {
-      created_at,
-      id,
-      key: token,
-    } = await keys.add(
-      { name: input.name, can: ['relay'], sessions: [session], ...(users && { users: [...users] }) },
-      by,
-      call,
-    )
+    const own: NewKeyInput = { name: input.name, can: ['relay'], sessions: [session] }
+    if (users) own.users = [...users]
+    const { created_at, id, key: token } = await keys.add(own, by, call)
     await store.relays
-      .add({ key: id, session, answers: toAnswers(input.answers), created_at })
+      .add({ key: id, session, answers: toRelayAnswers(input.answers ?? 'all'), created_at })
       .catch(async error => {
         await keys.revoke(id, by)
         throw error
@@ -85,8 +80,13 @@ export class RelayClients extends RoomPart<RelayPorts> {
   /** Ends a program, by its name or the id of its key. @throws SvcError `not_found` */
   async remove(by: Principal, nameOrId: string): Promise<Relay> {
     const { keys } = this.ports
-    const client = await this.#find((await keys.get(nameOrId, by)).id)
-    if (!client) throw new SvcError('not_found', 'There is no program of the relay with this name')
+    const hint = 'svc relay list, or GET /relays, shows the names.'
+    const unknown = new SvcError('not_found', 'no program of the relay has this name or id', { hint })
+    const key = await keys.get(nameOrId, by).catch(error => {
+      throw isSvcError(error, 'not_found') ? unknown : error
+    })
+    const client = await this.#find(key.id)
+    if (!client) throw unknown
     const shown = await this.#show(client)
     await keys.revoke(client.key, by)
     return shown
@@ -98,12 +98,13 @@ export class RelayClients extends RoomPart<RelayPorts> {
 
   async #show({ answers, consumer, key, source: _, ...client }: ListedRelayClient): Promise<Relay> {
     const { backlog, keys } = this.ports.store
+    const shown = { id: key, ...client, answers: String(answers) as Relay['answers'] }
+    if (answers === 'called') return shown
     const scope = (await keys.get(key))?.grant ?? {}
-    const unread = await backlog.countWaiting(consumer, { limit: maxCounted, scope })
-    return { id: key, ...client, answers: String(answers) as Relay['answers'], unread }
+    return { ...shown, unread: await backlog.countWaiting(consumer, { limit: maxCounted, scope }) }
   }
 
-  /** Returns what answers in a session. */
+  /** Returns what answers each message of a session. */
   async #listOthers(session: string, by: Principal): Promise<AddedRelay['others']> {
     const { agents, relays, webhooks } = this.ports.store
     const is = (name: string | undefined) =>
@@ -116,14 +117,12 @@ export class RelayClients extends RoomPart<RelayPorts> {
     const answering = endpoints.filter(
       one => one.replies && !one.disabled && (one.session === undefined || is(one.session)),
     )
+    const replying = clients.filter(one => one.answers !== 'called' && is(one.session))
     const others = [
       ...running.map(name => ({ kind: 'agent' as const, name })),
       ...answering.map(({ id: name }) => ({ kind: 'webhook' as const, name })),
-      ...clients.filter(one => is(one.session)).map(({ name }) => ({ kind: 'relay' as const, name })),
+      ...replying.map(({ name }) => ({ kind: 'relay' as const, name })),
     ]
     return by.grant ? others.map(({ kind }) => ({ kind })) : others
   }
 }
-
-const toAnswers = (answers: NewRelayInput['answers'] = 'all'): RelayAnswers =>
-  answers === 'all' || answers === 'called' ? answers : Number(answers)

@@ -4,6 +4,8 @@ import { bounded, closed, integer, oneOf, optional, text } from './shapes.ts'
 
 /** What a program may answer: every message; messages that begin with its name or quote it; or how many sends go to a message. */
 export type RelayAnswers = 'all' | 'called' | number
+export const toRelayAnswers = (text: string): RelayAnswers =>
+  text === 'all' || text === 'called' ? text : Number(text)
 
 /** Programs whose settings svc knows. */
 export const relayPrograms = [
@@ -52,8 +54,8 @@ export const Relay = Type.Object(
     polled_at: optional.integer(
       'Unix milliseconds: its last poll, at most some seconds off. Absent: none yet.',
     ),
-    unread: integer('Messages that it has not got, counted up to 10,000.'),
-    answered: integer('Messages that it has sent since the newest message that the session received.'),
+    unread: optional.integer('Messages that it has not got, up to 10,000. Absent for a called program.'),
+    answered: integer('What it has sent to the person who wrote last, since that message.'),
     refused: integer('Its sends that were refused.'),
     refused_at: optional.integer('Unix milliseconds: the last one.'),
     refusal: optional.text('Error code of the last one.'),
@@ -75,7 +77,7 @@ export const AddedRelay = Type.Object({
       kind: oneOf(['agent', 'webhook', 'relay'], 'An agent, a webhook with replies, another program.'),
       name: optional.text('Its name; of a webhook its id. Absent for a caller with a key.'),
     }),
-    { description: 'What answers in the session, too: each message gets an answer of each.' },
+    { description: 'What else answers each message of the session; of several agents, one does.' },
   ),
   settings: optional(
     Type.Array(

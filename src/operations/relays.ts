@@ -23,7 +23,7 @@ export const listRelays = defineOperation({
   effect: 'read',
   right: 'keys',
   description:
-    'Lists the programs of the relay, oldest first: when each polled last, what it has not got, what it answered, which of its sends were refused, and whether two programs use its token. A caller with a key sees only those that it added. Tokens are not shown.',
+    'Lists the programs of the relay, oldest first: when each polled last, what it has not got, what it sent to the person who wrote last, which of its sends were refused, and whether two programs use its token. A caller with a key sees only those that it added. Tokens are not shown.',
   output: Type.Array(Relay),
   examples: [{ summary: 'One program', output: [exampleRelay] }],
   rest: { route: 'GET /relays', tag: 'keys' },
@@ -38,7 +38,7 @@ export const addRelay = defineOperation({
   right: 'keys',
   subject: [],
   description:
-    'Makes a key with the right `relay` for a program that speaks WeChat’s own protocol (iLink), such as OpenClaw. The program takes `base_url` and `token` in place of those of WeChat, and gets every message of the session from now on, beside all other readers. Only this answer has the token. `others` names what answers in the session, too. From the first key on, every call over TCP needs a key or the master token.',
+    'Makes a key with the right `relay` for a program that speaks WeChat’s own protocol (iLink), such as OpenClaw. The program takes `base_url` and `token` in place of those of WeChat, and gets every message of the session from now on, beside all other readers. Only this answer has the token. `others` names what else answers there. From the first key on, every call over TCP needs a key or the master token.',
   input: NewRelayInput,
   output: AddedRelay,
   errors: ['session_not_found', 'not_connected', 'forbidden'],
@@ -80,7 +80,7 @@ export const removeRelay = defineOperation({
   effect: 'destroy',
   right: 'keys',
   subject: [],
-  description: 'Revokes the key of a program, and removes its place in the log.',
+  description: 'Revokes the key of a program, and removes its place in the log. Its settings stay.',
   input: closed({
     name: bounded(64, 'Name of the program, or the id of its key.', { examples: ['openclaw'] }),
   }),

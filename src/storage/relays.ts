@@ -1,32 +1,19 @@
 /** Programs that speak WeChat's protocol to svc, each with a key of its own. The rules for every method are in `store.ts`. */
-import type { RelayAnswers } from '../model/relay.ts'
+import type { Relay, RelayAnswers } from '../model/relay.ts'
 
-export interface RelayClient {
+export interface RelayClient extends Omit<Relay, 'id' | 'answers' | 'answered' | 'unread'> {
   /** Id of its key. */
   readonly key: string
-  /** That of the key. */
-  readonly name: string
   /** The consumer that is its position in the log. */
   readonly consumer: string
-  /** The session whose account it answers. */
-  readonly session: string
   readonly answers: RelayAnswers
-  /** Unix ms, as the other times. */
-  readonly created_at: number
-  readonly polled_at?: number
   /** What tells programs that use one token apart: that of the last poll. */
   readonly source?: string
-  /** When two programs polled with its token. */
-  readonly doubled_at?: number
-  /** Sends that were refused: how many; when the last one was, and its error code. */
-  readonly refused: number
-  readonly refused_at?: number
-  readonly refusal?: string
 }
 
 /** A client as a list shows it. */
 export interface ListedRelayClient extends RelayClient {
-  /** What it has sent since the session received its newest message. */
+  /** What it has sent to the person who wrote last, since that message: as `countAnswers`. */
   readonly answered: number
 }
 

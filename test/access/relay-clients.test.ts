@@ -52,6 +52,14 @@ it('gets what comes from now on, of its session, and a key that may do nothing e
   expect(JSON.stringify(await t.gateway.relayClients.list(owner))).not.toContain(added.token.slice(-64))
 })
 
+it('a called program has no count of what it will not get, and is no answer to each message', async t => {
+  const { added } = await add(t, { name: 'helper', answers: 'called' })
+  await say(t, 'not for it')
+  const [client] = await t.gateway.relayClients.list(owner)
+  expect([added.unread, client?.unread]).toEqual([undefined, undefined])
+  expect((await add(t)).added.others).toEqual([])
+})
+
 it('the only session that is logged in is the one that is meant', async t => {
   expect(await failure(add(t, { session: undefined }))).toMatchObject({ code: 'invalid_arguments' })
   await t.gateway.accounts.logout('home')

@@ -66,21 +66,34 @@ onEach(it => {
     ])
   })
 
-  it('its sends count until the account receives the next message', async t => {
+  it('its sends to the person who wrote last count until that person writes again, in the list as for the share', async t => {
     await add(t, 'a')
-    const answered = async () => (await t.store.relays.list())[0]!.answered
-    const answer = async (text: string, made_by: string) => {
-      const sent = await sending(t.store, 'work', 'work@im.bot', outgoing(text), { made_by })
-      await t.store.outbox.settle(sent, { status: 'accepted', message_id: text, spent: true })
+    const { outbox, relays } = t.store
+    const [one, two] = ['one@im.wechat', 'two@im.wechat']
+    const answer = async (text: string, made_by: string, to_user = one) => {
+      const sent = await sending(t.store, 'work', 'work@im.bot', outgoing(text, { to_user }), { made_by })
+      await outbox.settle(sent, { status: 'accepted', message_id: text, spent: true })
     }
-    await insert(t, [message('first')], 'work')
-    await answer('one', 'key:a')
-    await answer('two', 'key:a')
-    await answer('of another', 'key:ab')
-    await answer('of the owner', 'owner')
-    expect(await answered()).toBe(2)
-    await insert(t, [message('second')], 'work')
-    expect(await answered()).toBe(0)
+    const expectCount = async (count: number, of: string) => {
+      const listed = (await relays.list())[0]!.answered
+      expect([listed, await relays.countAnswers('a', of)]).toEqual([count, count])
+    }
+    expect((await relays.list())[0]!.answered).toBe(0)
+    await insert(t, [message('first', { from_user: one })], 'work')
+    await answer('1', 'key:a')
+    await answer('2', 'key:a')
+    await answer('3', 'key:ab')
+    await answer('4', 'owner')
+    await answer('5', 'key:a', two)
+    await expectCount(2, one)
+    await insert(t, [message('of another', { from_user: two })], 'work')
+    await expectCount(0, two)
+    await answer('6', 'key:a', two)
+    await answer('7', 'key:a')
+    await expectCount(1, two)
+    expect(await relays.countAnswers('a', one)).toBe(3)
+    await insert(t, [message('second', { from_user: one })], 'work')
+    await expectCount(0, one)
   })
 
   it('it ends with its key, and follows a rename of its account', async t => {

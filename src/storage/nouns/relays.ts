@@ -1,5 +1,6 @@
 /** Programs that speak WeChat's protocol to svc. */
-import { constantSql, type Sql, sql } from '../../platform/sql.ts'
+import { toRelayAnswers } from '../../model/relay.ts'
+import { type Sql, sql } from '../../platform/sql.ts'
 import type { RelayClient, RelayStore } from '../relays.ts'
 import { type Noun, type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
 import type { LogSql } from './events.ts'
@@ -8,8 +9,11 @@ import { refuseRevoked } from './keys.ts'
 /** `KeyStore.revoke` removes the consumers whose names begin so. */
 const consumerOf = (key: string): string => `${key}/relay`
 
-const newest = constantSql('(SELECT max(n.id) FROM message n WHERE n.session = r.session AND n.sent = 0)')
-const answered = sql`(SELECT count(*) FROM message m WHERE m.session = r.session AND m.id > coalesce(${newest}, 0)
+/** SQL for the number of messages that a client `r` has sent to a user since that user last wrote. */
+const answersTo = (
+  user: Sql,
+) => sql`(SELECT count(*) FROM message m WHERE m.session = r.session AND m.peer = ${user}
+  AND m.id > coalesce((SELECT max(n.id) FROM message n WHERE n.session = r.session AND n.peer = ${user} AND n.sent = 0), 0)
   AND m.sent = 1 AND m.status <> 'refused' AND m.sent_by || ' ' LIKE 'key:' || r.key || ' %')`
 
 type Row = Omit<RelayClient, 'answers' | 'consumer'> & { answers: string; answered?: number }
@@ -27,7 +31,7 @@ export const createRelays = (
     return rows.map(({ answers, ...row }) => ({
       ...row,
       consumer: consumerOf(row.key),
-      answers: answers === 'all' || answers === 'called' ? answers : Number(answers),
+      answers: toRelayAnswers(answers),
     }))
   }
   return {
@@ -43,7 +47,8 @@ export const createRelays = (
       },
 
       *list() {
-        const clients = yield* read(sql`, ${answered} AS answered`, sql`true`)
+        const wroteLast = sql`(SELECT peer FROM message WHERE session = r.session AND sent = 0 ORDER BY id DESC LIMIT 1)`
+        const clients = yield* read(sql`, ${answersTo(wroteLast)} AS answered`, sql`true`)
         return clients.map(({ answered = 0, ...client }) => ({ ...client, answered }))
       },
 
@@ -52,10 +57,7 @@ export const createRelays = (
       },
 
       *countAnswers(key, user) {
-        const ofUser = sql`m.peer = ${user} AND m.session = (SELECT session FROM relay_client WHERE key = ${key})`
-        const newest = sql`SELECT m.id FROM message m WHERE ${ofUser} AND m.sent = 0 ORDER BY m.id DESC LIMIT 1`
-        const count = sql`SELECT count(*) AS n FROM message m WHERE ${ofUser} AND m.id > coalesce((${newest}), 0)
-          AND m.sent = 1 AND m.status <> 'refused' AND m.sent_by || ' ' LIKE ${`key:${key} %`}`
+        const count = sql`SELECT ${answersTo(sql`${user}`)} AS n FROM relay_client r WHERE r.key = ${key}`
         return Number((yield* readFirst<{ n: number }>(count))?.n ?? 0)
       },
 
