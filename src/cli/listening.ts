@@ -115,17 +115,13 @@ export async function noteAddress(dir: string, own?: Omit<NotedAddress, 'pid'>):
 }
 
 /**
- * Adds to the note of this process: its panel, its new certificate, or its tasks that fail. A process that listens
+ * Adds to the note of this process: its other doors, its new certificate, or its tasks that fail. A process that listens
  * to no calls has no other note.
  */
-export async function noteMore(
-  dir: string,
-  more: Pick<NotedAddress, 'panel'> | Pick<NotedAddress, 'certificate'> | Pick<NotedAddress, 'failing_tasks'>,
-): Promise<void> {
+export async function noteMore(dir: string, more: Omit<Partial<NotedAddress>, 'pid' | 'url'>): Promise<void> {
   const own = (await listNotes(dir)).find(({ pid }) => pid === process.pid)
   if (own) await noteAddress(dir, { ...own, ...more })
-  else if (('panel' in more && more.panel) || ('failing_tasks' in more && more.failing_tasks?.length))
-    await noteAddress(dir, { url: '', ...more })
+  else if (more.panel || more.failing_tasks?.length) await noteAddress(dir, { url: '', ...more })
 }
 
 /** How often other processes get to know which tasks fail. */

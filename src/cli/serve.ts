@@ -12,7 +12,7 @@ import { createRelay, isRelayPath, type RelayDoor } from '../relay/relay.ts'
 import { createOpenApiApp } from '../server/openapi.ts'
 import { version } from '../version.ts'
 import type { Command } from './command.ts'
-import { listen, listenMain, toListenError, tryAddress } from './listening.ts'
+import { listen, listenMain, noteMore, toListenError, tryAddress } from './listening.ts'
 import { createLinePrinter, formatBanner, type ServiceLine } from './print.ts'
 import { createLazyMcpDoor, isMcpPath } from './serve-mcp.ts'
 import {
@@ -120,6 +120,7 @@ async function listenForRelay(opened: OpenedService, relay: RelayDoor): Promise<
     isRelayPath(request.url) ? relay.fetch(request, peer) : new Response(null, { status: 404 }),
   )
   stack.defer(() => server.stop(0))
+  await noteMore(config.basePath, { relay: toReachableUrl(server.url) })
   return server
 }
 

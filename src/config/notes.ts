@@ -24,8 +24,9 @@ export interface ServiceAddress {
  */
 export interface NotedAddress extends ServiceAddress {
   pid: number
-  /** URL of its panel, if it has one. */
+  /** URL of its panel, if it has one, and of --relay-port. */
   panel?: string
+  relay?: string
   /** The address of --public-url. */
   public_url?: string
   /** True if other machines can reach it. */
@@ -36,10 +37,10 @@ export interface NotedAddress extends ServiceAddress {
   failing_tasks?: readonly FailingTask[]
 }
 
-/** Returns the URL under which the service of a directory that was started last is reached, best by others. */
-export async function findServiceUrl(dir: string): Promise<string | undefined> {
-  const noted = (await listNotes(dir)).findLast(({ url }) => url.startsWith('http'))
-  return noted?.public_url ?? noted?.url
+/** Returns the URL under which the service of a directory that was started last is reached, best by others. @param door or by programs */
+export async function findServiceUrl(dir: string, door?: 'relay'): Promise<string | undefined> {
+  const urls = (await listNotes(dir)).map(one => one.public_url ?? (door && one.relay) ?? one.url)
+  return urls.findLast(url => url.startsWith('http'))
 }
 
 /** Returns what the processes that run noted, first the one started first. */
@@ -52,7 +53,7 @@ export async function listNotes(dir: string): Promise<NotedAddress[]> {
 async function parseRunning(line: string): Promise<NotedAddress | undefined> {
   try {
     const noted: Partial<NotedAddress> = JSON.parse(line)
-    const { url, pid, panel, public_url, open, untrusted_proxy, certificate, failing_tasks } = noted
+    const { url, pid, panel, public_url, relay, open, untrusted_proxy, certificate, failing_tasks } = noted
     const isRunning =
       typeof url === 'string' && typeof pid === 'number' && (await processState(pid)) !== 'gone'
     if (!isRunning) return undefined
@@ -62,6 +63,7 @@ async function parseRunning(line: string): Promise<NotedAddress | undefined> {
       pid,
       ...(typeof panel === 'string' && { panel }),
       ...(typeof public_url === 'string' && { public_url }),
+      ...(typeof relay === 'string' && { relay }),
       ...(open === true && { open }),
       ...(untrusted_proxy === true && { untrusted_proxy }),
       ...(Array.isArray(failing_tasks) && { failing_tasks }),

@@ -167,7 +167,7 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
     withLogName(runtime, 'keys'),
   )
   const findUrl = async () =>
-    rooms.address.url ?? (await findServiceUrl(config.basePath)) ?? `http://127.0.0.1:${config.port}`
+    config.publicUrl ?? (await findServiceUrl(config.basePath, 'relay')) ?? `http://127.0.0.1:${config.port}`
   const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
   return {
     accounts,

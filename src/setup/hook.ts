@@ -65,7 +65,5 @@ function runsOnly(group: unknown, word: string): boolean {
  * Quotes a word for the shell that runs hooks. On Windows that shell accepts slashes, but takes a backslash
  * as an escape.
  */
-function quoteWord(word: string, platform: string): string {
-  const text = platform === 'win32' ? word.replaceAll('\\', '/') : word
-  return quoteForShell(text)
-}
+export const quoteWord = (word: string, platform: string): string =>
+  quoteForShell(platform === 'win32' ? word.replaceAll('\\', '/') : word)

@@ -3,26 +3,19 @@
  * November 2026), and how svc writes that into files.
  */
 import { join } from 'node:path'
-import type { RelayProgram } from '../model/relay.ts'
+import type { AddedRelay, RelayProgram } from '../model/relay.ts'
+import { attempt } from '../platform/fields.ts'
 import { createDurably, makePrivate } from '../platform/files.ts'
 import { readSettings, unchangedError, writeSettings } from './settings-file.ts'
 
 /** What every program needs. */
-export interface RelayFacts {
-  readonly token: string
-  readonly base_url: string
-  readonly cdn_url: string
-  readonly bot_id: string
-  readonly user_id?: string | undefined
-}
+export type RelayFacts = Pick<AddedRelay, 'token' | 'base_url' | 'cdn_url' | 'bot_id' | 'user_id'>
 
-/** `file` begins with `~/`; without it, the person puts the text where the program takes it. */
-export interface RelaySetting {
-  readonly file?: string
-  readonly text: string
-}
+/** `file` begins with `~/`. */
+type RelaySetting = NonNullable<AddedRelay['settings']>[number]
 
 const asJson = (value: object): string => `${JSON.stringify(value, null, 2)}\n`
+const jsonIn = (file: string, value: object): RelaySetting => ({ file, text: asJson(value) })
 const asLines = (values: Readonly<Record<string, string>>, between = '='): string =>
   Object.entries(values)
     .map(([name, value]) => `${name}${between}${value}\n`)
@@ -33,15 +26,12 @@ const programs: Readonly<Record<RelayProgram, (facts: RelayFacts) => RelaySettin
     const id = bot_id.toLowerCase().replace(/[^a-z0-9_-]+/g, '-')
     const folder = '~/.openclaw/openclaw-weixin'
     return [
-      { file: `${folder}/accounts/${id}.json`, text: asJson({ token, baseUrl, userId }) },
-      { file: `${folder}/accounts.json`, text: asJson([id]) },
+      jsonIn(`${folder}/accounts/${id}.json`, { token, baseUrl, userId }),
+      jsonIn(`${folder}/accounts.json`, [id]),
     ]
   },
   weilink: ({ base_url, bot_id, token, user_id }) => [
-    {
-      file: '~/.weilink/default/token.json',
-      text: asJson({ bot_id, base_url, token, user_id, cursor: '' }),
-    },
+    jsonIn('~/.weilink/default/token.json', { bot_id, base_url, token, user_id, cursor: '' }),
   ],
   hermes: ({ base_url, bot_id, cdn_url, token }) => [
     {
@@ -70,16 +60,39 @@ const programs: Readonly<Record<RelayProgram, (facts: RelayFacts) => RelaySettin
   ],
   langbot: ({ base_url, token }) => [{ text: asLines({ token, base_url }, ': ') }],
   'wechat-acp': ({ base_url: baseUrl, bot_id: accountId, cdn_url, token, user_id: userId }) => [
-    { file: '~/.wechat-acp/token.json', text: asJson({ token, baseUrl, accountId, userId }) },
+    jsonIn('~/.wechat-acp/token.json', { token, baseUrl, accountId, userId }),
     { text: asLines({ 'wechat.cdnBaseUrl': cdn_url }, ': ') },
   ],
   nonebot: ({ base_url, cdn_url, token }) => [
-    { text: asLines({ CLAWEIXIN_TOKEN: token, CLAWEIXIN_API_ROOT: base_url, CLAWEIXIN_CDN_ROOT: cdn_url }) },
+    {
+      text: asLines({
+        CLAWEIXIN_TOKEN: JSON.stringify([token]),
+        CLAWEIXIN_API_ROOT: base_url,
+        CLAWEIXIN_CDN_ROOT: cdn_url,
+      }),
+    },
   ],
 }
 
+/** A person who is not known is empty: that of another account must not stay in a file. */
 export const relaySettingsOf = (program: RelayProgram, facts: RelayFacts): RelaySetting[] =>
-  programs[program](facts)
+  programs[program]({ ...facts, user_id: facts.user_id ?? '' })
+
+/** Variables of programs that name another folder for their files, the first one first. */
+const folderVariables: Readonly<Record<string, readonly string[]>> = {
+  '~/.openclaw': ['OPENCLAW_STATE_DIR', 'CLAWDBOT_STATE_DIR'],
+  '~/.hermes': ['HERMES_HOME'],
+}
+
+/** Returns the path of a file of a program on this machine. */
+export function relayFileOf(
+  file: string,
+  { env, home }: { env: Readonly<Record<string, string | undefined>>; home: string },
+): string {
+  const [, folder = '', rest = ''] = /^(~\/[^/]+)\/(.*)$/.exec(file) ?? []
+  const named = (folderVariables[folder] ?? []).map(name => env[name]?.trim()).find(Boolean)
+  return named === undefined ? join(home, file.slice('~/'.length)) : join(named, rest)
+}
 
 /**
  * Writes a setting into its file: entries of a list and other lines stay, other fields of an object too. A file that was
@@ -89,11 +102,9 @@ export const relaySettingsOf = (program: RelayProgram, facts: RelayFacts): Relay
  * @throws SvcError `forbidden` for a file that was left unchanged
  */
 export async function writeRelaySetting(
-  { file, text }: { file: string; text: string },
-  home: string,
+  { path, text }: { path: string; text: string },
   now: number,
 ): Promise<{ path: string; copy?: string }> {
-  const path = join(home, file.slice('~/'.length))
   const found = await readSettings(path)
   const after = found.text.trim() === '' ? text : merge(path, found.text, text)
   if (after === found.text) return { path }
@@ -106,33 +117,24 @@ export async function writeRelaySetting(
   return { path, ...(copy !== undefined && { copy }) }
 }
 
+/** The assignments of an environment file, whose values in quotes may have several lines, and its other lines. */
+const envEntries =
+  /[^\S\n]*(?:export[^\S\n]+)?'?([^=#\s']+)'?[^\S\n]*=[^\S\n]*(?:'(?:\\'|[^'])*'|"(?:\\"|[^"])*")?[^\n]*\n?|[^\n]*\n?/g
+
 /** @throws SvcError `forbidden` */
 function merge(path: string, before: string, text: string): string {
   if (path.endsWith('.env')) {
-    const names = text
-      .trimEnd()
-      .split('\n')
-      .map(line => line.split('=')[0])
-    const others = before
-      .trimEnd()
-      .split('\n')
-      .filter(line => !names.includes(line.split('=')[0]))
-    return [...others, text].join('\n')
+    const others = [...before.matchAll(envEntries)]
+      .filter(([, name]) => !`\n${text}`.includes(`\n${name}=`))
+      .map(([entry]) => entry)
+      .join('')
+    return `${others}${others === '' || others.endsWith('\n') ? '' : '\n'}${text}`
   }
-  const [old, added]: unknown[] = [parse(path, before), JSON.parse(text)]
-  if (Array.isArray(old) !== Array.isArray(added)) return rejectOther(path)
-  if (Array.isArray(old) && Array.isArray(added)) return asJson([...new Set([...old, ...added])])
-  return asJson({ ...(old as object), ...(added as object) })
-}
-
-function parse(path: string, text: string): unknown {
-  try {
-    const value: unknown = JSON.parse(text)
-    if (typeof value === 'object' && value !== null) return value
-  } catch {}
-  return rejectOther(path)
-}
-
-function rejectOther(path: string): never {
-  throw unchangedError(path, 'is not the JSON that its program writes')
+  const old: unknown = attempt(() => JSON.parse(before))
+  const added: object = JSON.parse(text)
+  if (typeof old !== 'object' || old === null || Array.isArray(old) !== Array.isArray(added))
+    throw unchangedError(path, 'is not the JSON that its program writes')
+  const all =
+    Array.isArray(old) && Array.isArray(added) ? [...new Set([...old, ...added])] : { ...old, ...added }
+  return JSON.stringify(all) === JSON.stringify(old) ? before : asJson(all)
 }

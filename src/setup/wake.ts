@@ -8,6 +8,7 @@ import { badArgument } from '../model/error.ts'
 import { quoteForShell } from '../platform/format.ts'
 import type { Client, SettingsScope } from './clients.ts'
 import type { SettingsFormat } from './edit.ts'
+import { quoteWord } from './hook.ts'
 
 /** A file that is written and removed whole. */
 const wholeFile: SettingsFormat = {
@@ -52,7 +53,7 @@ interface WakeFile {
 
 function filesOf(client: Client, folders: UserFolders, command: readonly string[]): WakeFile[] {
   const { claudeCode, home, platform } = folders
-  const words = command.map(word => quoteForShell(platform === 'win32' ? word.replaceAll('\\', '/') : word))
+  const words = command.map(word => quoteWord(word, platform))
   if (client.name === 'claude-code') {
     const plugin = join(claudeCode ?? join(home, '.claude'), 'skills', pluginName)
     const toFile = (folder: string, name: string, value: unknown): WakeFile => ({

@@ -1,9 +1,10 @@
 /** Declares `svc relay` and its subcommands: programs that speak WeChat's protocol to svc. */
+import { SvcError } from '../../model/error.ts'
 import type { AddedRelay } from '../../model/relay.ts'
 import * as relay from '../../operations/relays.ts'
 import { formatCount, formatLocalTime } from '../../platform/format.ts'
 import { findHomeFolder } from '../../platform/process.ts'
-import { writeRelaySetting } from '../../setup/relay-programs.ts'
+import { relayFileOf, writeRelaySetting } from '../../setup/relay-programs.ts'
 import type { Command } from '../command.ts'
 import { operationCommand } from '../operation-command.ts'
 import { type CommandOutput, tableView, unprintedError } from '../show.ts'
@@ -34,13 +35,17 @@ export const commands = [
   }),
   operationCommand(relay.removeRelay, {
     changeMade: 'removed',
-    render: ({ name }) => [`removed: ${oneLine(name)}`],
+    render: ({ name }) => ({
+      text: [`removed: ${oneLine(name)}`],
+      note: 'Its settings still have the token, which is refused now. A file that svc changed has its former text in FILE.bak.',
+    }),
   }),
 ]
 
 function describeAdded(added: AddedRelay): CommandOutput {
-  const { base_url, bot_id, cdn_url, name, others, session, settings = [], token, user_id } = added
+  const { answers, base_url, bot_id, cdn_url, name, others, session, settings = [], token, user_id } = added
   const names = others.map(other => `${other.kind} ${oneLine(other.name ?? '')}`.trim())
+  const agents = others.filter(({ kind }) => kind === 'agent').length
   return {
     text: [
       `${oneLine(name)} gets what ${oneLine(session)} receives from now on`,
@@ -53,7 +58,9 @@ function describeAdded(added: AddedRelay): CommandOutput {
     ],
     note: [
       names.length > 0 &&
-        `${formatCount(names.length, 'other')} answer${names.length === 1 ? 's' : ''} in this session, too: ${names.join(', ')}. Each message gets an answer of each; --answers called or a number limits this program.`,
+        `What ${oneLine(name)} answers, ${formatCount(names.length, 'other')} answer${names.length === 1 ? 's' : ''}, too: ${names.join(', ')}.`,
+      agents > 1 && 'Of the agents, one answers.',
+      names.length > 0 && answers === 'all' && '--answers called or a number limits this program.',
     ],
   }
 }
@@ -64,7 +71,13 @@ async function writeFiles(ask: Ask, command: Command, { settings = [] }: AddedRe
   const written: string[] = []
   for (const { file, text } of settings) {
     if (file === undefined) continue
-    const { copy, path } = await writeRelaySetting({ file, text }, findHomeFolder(), command.io.clock.now())
+    const path = relayFileOf(file, { env: command.io.env, home: findHomeFolder() })
+    const { copy } = await writeRelaySetting({ path, text }, command.io.clock.now()).catch(error => {
+      // Trying again would find the name in use.
+      if (!(error instanceof SvcError)) throw error
+      const hint = 'The program was added: put the text above into its files yourself.'
+      throw new SvcError(error.code, error.message, { hint, cause: error })
+    })
     written.push(`written: ${path}${copy ? ` (what was there: ${copy})` : ''}`)
   }
   return { note: [...written, ...[note].flat()] }
