@@ -44,6 +44,8 @@ export interface SessionContext {
   readonly canPropose?: boolean
   /** Aborts when the turn is stopped: by a person, by a limit, or because svc stops. */
   readonly signal: AbortSignal
+  /** Notes that the program was started and does not answer yet, as a first start takes its time. */
+  noteStarting?(): void
 }
 
 /** One turn, as the backend sees it. */

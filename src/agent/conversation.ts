@@ -11,6 +11,7 @@ import {
   type StoredTurn,
 } from '../index.ts'
 import { saidIn } from '../model/typed-answer.ts'
+import { linkSignals } from '../platform/signals.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
 import { type AgentCommand, findCommand, withoutMention } from './commands.ts'
@@ -27,7 +28,6 @@ export class UserConversation {
   readonly key: ConversationKey
   readonly #ports: TurnPorts
   readonly #runner: TurnRunner
-  readonly #steering: Steering
   readonly #burst: Burst
   /**
    * Marked messages of the burst. answer: it answers a question if nothing else comes. old: it is too old for an
@@ -35,10 +35,17 @@ export class UserConversation {
    */
   readonly #marks = new Map<OpenMessage, 'answer' | 'old'>()
   /**
-   * Messages and commands are taken one after another: how many steps are not done yet, the last of them, and the last
-   * change of the state.
+   * Messages and commands are taken one after another, and beside them those that ask the agent: how many steps are not
+   * done yet, the last of each, and the last change of the state.
    */
-  #steps = { open: 0, last: Promise.resolve(), changed: Promise.resolve() as Promise<unknown> }
+  #steps = {
+    open: 0,
+    last: Promise.resolve(),
+    asked: Promise.resolve(),
+    changed: Promise.resolve() as Promise<unknown>,
+  }
+  /** Give up what the agent is asked by commands. */
+  readonly #asking = new Set<AbortController>()
   #current: (TurnPlace & { id: number; hasBegun: boolean }) | undefined
   /** Turns that the user stopped before they began, with the reason. */
   readonly #dropped = new Map<number, TurnStopped>()
@@ -49,9 +56,7 @@ export class UserConversation {
     const { clock, config } = ports
     this.key = key
     this.#ports = ports
-    const change = this.#change.bind(this)
-    this.#runner = new TurnRunner({ ...ports, key, change })
-    this.#steering = new Steering({ ...ports, key, change })
+    this.#runner = new TurnRunner({ ...ports, key, change: this.#change.bind(this) })
     this.#burst = new Burst(clock, config.gatherMs, () => this.#do(() => this.#storeBurst()))
   }
 
@@ -84,14 +89,32 @@ export class UserConversation {
   /** Gives back the messages that are in no turn, and waits for the running turn to stop. */
   async close(): Promise<void> {
     await Promise.all(this.#burst.take().map(open => open.settle(false)))
-    await Promise.all([this.#steps.last, this.#turns.working])
+    await this.#steps.last
+    await Promise.all([this.#steps.asked, this.#turns.working])
   }
 
-  #do(step: () => Promise<void>): void {
+  #do(step: () => Promise<void>, kind: 'last' | 'asked' = 'last'): void {
     this.#steps.open += 1
-    this.#steps.last = this.#steps.last.then(step).finally(() => {
+    this.#steps[kind] = this.#steps[kind].then(step).finally(() => {
       this.#steps.open -= 1
     })
+  }
+
+  /** Obeys a command that asks the agent. That may not answer: only such commands, and turns, wait for it. */
+  #ask(open: OpenMessage, obey: (steering: Steering) => Promise<void>): void {
+    const stop = new AbortController()
+    this.#asking.add(stop)
+    this.#do(async () => {
+      using either = linkSignals(this.#ports.over, stop.signal)
+      const change = this.#change.bind(this)
+      const steering = new Steering({ ...this.#ports, key: this.key, change, over: either.signal })
+      const asked = async () =>
+        obey(steering).catch(error => {
+          if (!stop.signal.aborted) throw error
+        })
+      await this.#settle([open], asked)
+      this.#asking.delete(stop)
+    }, 'asked')
   }
 
   async #take(open: OpenMessage, as: 'stranger' | 'answer' | undefined, about?: string): Promise<void> {
@@ -110,6 +133,13 @@ export class UserConversation {
       return
     }
     await this.#storeBurst()
+    const { rest, word } = command
+    const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
+    if (word === 'help') return this.#ask(open, steering => this.#tellHelp(steering, tell))
+    if (about === undefined && isSteering(word))
+      return this.#ask(open, async steering =>
+        tell(await steering.obey(word === 'sessions' ? 'resume' : word, rest)),
+      )
     await this.#settle([open], () =>
       this.#obey(command, message, { about, isForAll: said === saidIn(message) }),
     )
@@ -206,13 +236,9 @@ export class UserConversation {
     const { clock, config, delivery, log, times, work } = this.#ports
     const { rest, word } = command
     const tell = (text: (texts: Texts) => string) => this.#reply(message, word, text)
-    if (word === 'help') return this.#tellHelp(tell)
     if (word === 'at' || word === 'times' || word === 'cancel')
       return times.obey({ ...command, ...(!isForAll && { agent: about ?? config.name }) }, message, tell)
     if (about !== undefined && !(word === 'stop' && isForAll)) return tell(await this.#answerFor(about, word))
-    if (word === 'sessions') return tell(await this.#steering.obey('resume', ''))
-    if (word === 'resume' || word === 'model' || word === 'mode' || word === 'cd')
-      return tell(await this.#steering.obey(word, rest))
     if (word === 'status') return this.#tellStatus(tell)
     if (word === 'more') {
       const turn = await work.findMore(this.key)
@@ -269,9 +295,12 @@ export class UserConversation {
     return (await this.#ports.people.findAgents(this.key.session, this.key.user)).agents.length > 1
   }
 
-  async #tellHelp(tell: (text: (texts: Texts) => string) => Promise<void>): Promise<void> {
+  async #tellHelp(
+    steering: Steering,
+    tell: (text: (texts: Texts) => string) => Promise<void>,
+  ): Promise<void> {
     const isOneOfMany = await this.#isOneOfMany()
-    const commands = await this.#steering.listCommands()
+    const commands = await steering.listCommands()
     return tell(({ help, steer }) => {
       const agent = isOneOfMany ? `${help.agent}\n${help.agents}` : help.agent
       const own = commands ? [steer.commands, ...commands].join('\n') : steer.untold
@@ -292,9 +321,13 @@ export class UserConversation {
     )
   }
 
-  /** Stops the running turn and those that wait. The user is notified by the answer to the command. */
+  /**
+   * Stops the running turn, those that wait, and what the agent is asked. The user is notified by the answer to the command.
+   */
   async #stop(why = stoppedByUser): Promise<{ isRunning: boolean; waiting: number }> {
     const { work } = this.#ports
+    const isAsking = this.#asking.size > 0
+    for (const asking of this.#asking) asking.abort()
     const { turns } = (await work.claim(this.key)) ?? { turns: [] }
     const current = this.#current
     const reason = new TurnStopped('user', why)
@@ -303,7 +336,7 @@ export class UserConversation {
     for (const id of waiting) this.#dropped.set(id, reason)
     for (const id of waiting) await work.stopTurn(id)
     this.run()
-    return { isRunning: current !== undefined, waiting: waiting.length }
+    return { isRunning: current !== undefined || isAsking, waiting: waiting.length }
   }
 
   async #work(): Promise<void> {
@@ -338,6 +371,8 @@ export class UserConversation {
   /** Runs the oldest open turn. @returns whether there was one */
   async #runNext(): Promise<boolean> {
     const { clock, work } = this.#ports
+    // What was chosen before counts for it.
+    await this.#steps.asked
     const { turns } = (await work.claim(this.key)) ?? { turns: [] }
     const [turn] = turns
     if (!turn) return false
@@ -358,6 +393,9 @@ export class UserConversation {
     return true
   }
 }
+
+const isSteering = (word: AgentCommand['word']) =>
+  word === 'sessions' || word === 'resume' || word === 'model' || word === 'mode' || word === 'cd'
 
 const stoppedByUser = 'the user stopped it'
 

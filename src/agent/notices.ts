@@ -12,12 +12,16 @@ const behindMs = 15_000
 
 const lookEveryMs = 1000
 
-/** slow: it still works. behind: a message waits behind it. asking: a message waits, and so does a question of the agent. */
-export type TurnNotice = 'slow' | 'behind' | 'asking'
+/**
+ * slow: it still works. behind: a message waits behind it. asking: a message waits, and so does a question of the agent.
+ * starting: its program does not answer yet.
+ */
+export type TurnNotice = 'slow' | 'behind' | 'asking' | 'starting'
 
 /** The notices that are not needed any more after one. */
 const included: Readonly<Record<TurnNotice, readonly TurnNotice[]>> = {
   slow: [],
+  starting: [],
   behind: ['slow'],
   asking: ['behind'],
 }
@@ -32,6 +36,7 @@ export class TurnNotices {
   readonly #sent = new Set<TurnNotice>()
   /** Questions that are open. */
   #asking = 0
+  #isStarting = false
 
   constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock
@@ -46,6 +51,11 @@ export class TurnNotices {
   /** A message waits behind the turn. */
   noteWaiting(): void {
     this.#waitingSince ??= this.#clock.monotonic()
+  }
+
+  /** The program of the agent does not answer yet. */
+  noteStarting(): void {
+    this.#isStarting = true
   }
 
   /** While a question is open, the user knows why nothing comes, but not what becomes of a further message. */
@@ -64,6 +74,7 @@ export class TurnNotices {
     const now = this.#clock.monotonic()
     if (this.#asking > 0) return this.#waitingSince === undefined ? undefined : this.#takeOnce('asking')
     if (source !== 'message') return undefined
+    if (this.#isStarting && !this.#sent.has('starting')) return this.#takeOnce('starting')
     if (now - (this.#waitingSince ?? now) >= behindMs) return this.#takeOnce('behind')
     return now - this.#quietSince >= slowMs ? this.#takeOnce('slow') : undefined
   }

@@ -195,16 +195,19 @@ export class Steering extends RoomPart<RunnerPorts> {
     ask: (backend: Backend, context: SessionContext) => Promise<T> | undefined,
     at?: Place,
   ): Promise<T | undefined> {
-    const { backend, clock, key, over } = this.ports
+    const { backend, clock, delivery, key, over } = this.ports
+    over.throwIfAborted()
     const chat = { session: key.session, user_id: key.user }
     const state = await this.#state()
     const context = await findPlace(this.ports, chat, at ? { ...state, place: at.name } : state)
     const late = new AbortController()
     using linked = linkSignals(over, late.signal)
     const { signal } = linked
+    const noteStarting = () =>
+      void delivery.tell(chat, texts => texts.starting(), `agent:starting:${clock.now()}`).catch(() => {})
     void clock.sleep(lookMs, signal).then(() => late.abort(new Error('the agent does not answer')))
     try {
-      return await ask(backend, { ...context, signal })
+      return await ask(backend, { ...context, signal, noteStarting })
     } finally {
       late.abort()
     }

@@ -58,6 +58,7 @@ const english = {
     `An answer comes in about ${minutes} min${waiting > 0 ? `; ${waiting} more waiting` : ''}.`,
   moreIn: (minutes: number) => `The rest can come in about ${minutes} min. Reply /more then.`,
   nextIn: (minutes: number) => `(The next message can come in about ${minutes} min.)`,
+  starting: () => 'The agent is starting. The first time that can take some minutes.',
   slow: (minutes: number) => `Still working on it (${minutes} min so far).`,
   behind: (minutes: number) =>
     `Got it. It comes after your message before, which is still being worked on${minutes > 0 ? ` (${minutes} min so far)` : ''}.`,
@@ -149,6 +150,7 @@ const chinese: typeof english = {
     `回答大约 ${minutes} 分钟后发送${waiting > 0 ? `，还有 ${waiting} 条在等待` : ''}。`,
   moreIn: minutes => `剩余部分大约 ${minutes} 分钟后可以发送，到时请回复「更多」。`,
   nextIn: minutes => `（下一条消息大约 ${minutes} 分钟后才能发送。）`,
+  starting: () => '智能体正在启动，首次启动可能需要几分钟。',
   slow: minutes => `还在处理（已用 ${minutes} 分钟）。`,
   behind: minutes =>
     `已收到，会在上一条消息之后处理，那一条还在进行${minutes > 0 ? `（已用 ${minutes} 分钟）` : ''}。`,

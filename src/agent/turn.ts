@@ -268,6 +268,7 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
         const answer = questions.ask(turn, request, signal)
         return isOwn ? notices.whileAsking(answer) : answer
       },
+      noteStarting: () => notices.noteStarting(),
       propose: (when, prompt) => times.propose(turn, when, prompt),
       keepSession: id =>
         void keepSession(id).catch(error => log.warn("agent's session not kept", { turn: turn.id, error })),

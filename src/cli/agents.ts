@@ -23,7 +23,6 @@ import { type Clock, endsWithin } from '../platform/clock.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
-import { linkSignals } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { Tasks } from '../platform/tasks.ts'
 import { askPerson } from './ask.ts'
@@ -37,8 +36,6 @@ import { type Io, oneLine } from './terminal.ts'
 
 /** After a signal the agents end within this time. */
 const stopGraceMs = 2500
-/** A program of --acp that answers nothing for so long may not speak the protocol. */
-const slowAnswerMs = 4000
 
 export async function runAgents(command: Command): Promise<void> {
   const { io } = command
@@ -320,31 +317,18 @@ function listWithheld({ backend, env: given }: AgentConfig): string[] {
 async function printMode(
   { folder, name }: AgentConfig,
   backend: Backend,
-  {
-    clock,
-    folders,
-    log,
-    printLine,
-  }: { clock: Clock; folders: string; log: Log; printLine: ReturnType<typeof createLinePrinter> },
+  { folders, log, printLine }: { folders: string; log: Log; printLine: ReturnType<typeof createLinePrinter> },
   signal: AbortSignal,
 ): Promise<void> {
   if (!backend.describe) return
   const place = folder ?? join(folders, name)
   await mkdir(place, { recursive: true, mode: 0o700 })
-  const answered = new AbortController()
-  using waits = linkSignals(signal, answered.signal)
-  void clock.sleep(slowAnswerMs, waits.signal).then(() => {
-    if (!waits.signal.aborted)
-      log.warn('the program does not answer; is it one that speaks the Agent Client Protocol, as --acp says?')
-  })
   try {
     printLine({ text: `agent "${name}": ${await backend.describe(place, signal)}` })
   } catch (error) {
     if (isSvcError(error, 'invalid_arguments')) throw error
     if (!signal.aborted)
       log.warn('the agent cannot be started; its turns will fail until that is mended', { error })
-  } finally {
-    answered.abort()
   }
 }
 

@@ -1,5 +1,6 @@
 /** Conversations of users with an agent: turns, bursts, commands, limits. */
 import { expect, test } from 'bun:test'
+import { textsFor } from '../../src/agent/texts.ts'
 import { failure } from '../support/failure.ts'
 import { PlayedBackend, withAgents } from './support.ts'
 
@@ -253,6 +254,18 @@ test('after a minute without a word the user is told once that it still works', 
   await pass(100_000)
   await pass(100_000)
   backend.runs[0]?.answer('done')
+  expect((await agents.gets(2))[1]).toBe('done')
+})
+
+test('while its program does not answer yet, the user is told once that it starts', async () => {
+  await using agents = await withAgents()
+  const { backend } = await agents.start()
+  await agents.say('hello')
+  await agents.until('a turn runs', () => backend.runs.length === 1)
+  backend.runs[0]!.context.noteStarting!()
+  expect(await agents.gets(1)).toEqual([textsFor('').starting()])
+  backend.runs[0]!.context.noteStarting!()
+  backend.runs[0]!.answer('done')
   expect((await agents.gets(2))[1]).toBe('done')
 })
 

@@ -340,6 +340,85 @@ describe('a choice', () => {
   })
 })
 
+describe('while the agent does not answer what it offers', () => {
+  /** An agent that answers no look and no turn; a look ends when it is given up. */
+  async function silent() {
+    const agents = await withAgents()
+    const looks: SessionContext[] = []
+    const look = (context: SessionContext) => {
+      looks.push(context)
+      return new Promise<never>((_, reject) =>
+        context.signal.addEventListener('abort', () => reject(context.signal.reason), { once: true }),
+      )
+    }
+    const backend = new PlayedBackend()
+    await agents.start(Object.assign(backend, { look, listSessions: look }))
+    /** Writes a command that asks the agent, and waits until it does. */
+    const asks = async (command: string) => {
+      const before = looks.length
+      await agents.say(command)
+      await agents.until('the agent is asked', () => looks.length > before)
+    }
+    return { agents, asks, backend, looks }
+  }
+  const { begun, idle, nothingToStop, stopped } = textsFor('')
+
+  test.each(['/help', '/sessions', '/model', '/mode 2', '/resume a', '/status'])(
+    'svc answers its other commands at once behind %s',
+    async first => {
+      const { agents, asks } = await silent()
+      await using _ = agents
+      await (first === '/status' ? ask(agents, first) : asks(first))
+      const before = (await agents.got()).length
+      expect(await ask(agents, '/status')).toBe(idle)
+      expect(await ask(agents, '/times')).toContain('/at')
+      await agents.say('/stop')
+      await agents.until('it says so', async () => {
+        const said = (await agents.got()).slice(before).join('\n')
+        return said.includes(first === '/status' ? nothingToStop : stopped(0))
+      })
+      expect(await ask(agents, '/new')).toContain(begun)
+    },
+  )
+
+  test('the person hears that its program is starting', async () => {
+    const { agents, asks, looks } = await silent()
+    await using _ = agents
+    await asks('/model')
+    looks[0]!.noteStarting!()
+    await agents.gets(1)
+    agents.library.clock.advance(30_000)
+    expect((await agents.gets(2))[0]).toBe(textsFor('').starting())
+  })
+
+  test('a further such command waits, and /new gives both up', async () => {
+    const { agents, asks, looks } = await silent()
+    await using _ = agents
+    await asks('/model 2')
+    await agents.say('/mode 2')
+    expect(await ask(agents, '/status')).toBe(idle)
+    expect(looks).toHaveLength(1)
+    expect(await ask(agents, '/new')).toBe(`${stopped(0)} ${begun}`)
+    expect(looks[0]!.signal.aborted).toBe(true)
+    // The next one is asked again.
+    await asks('/mode 2')
+    expect(await agents.got()).toHaveLength(2)
+  })
+
+  test('a turn waits for the choice before it, and /stop drops it', async () => {
+    const { agents, asks, backend } = await silent()
+    await using _ = agents
+    await asks('/model 2')
+    await agents.say('hello')
+    await agents.become('waiting')
+    await ask(agents, '/status')
+    expect(backend.runs).toHaveLength(0)
+    expect(await ask(agents, '/stop')).toBe(stopped(1))
+    await agents.become('stopped')
+    expect(backend.runs).toHaveLength(0)
+  })
+})
+
 test.each(['hello', '你好'])('help after %s has a line for each command', async said => {
   await using agents = await withAgents()
   const answers = () => new PlayedBackend(() => 'ok')

@@ -29,6 +29,8 @@ import { AcpTurn, toBlocks } from './acp-turn.ts'
 
 /** Bytes that an agent and its tools may print in a turn. */
 const turnBytes = 64 * 1024 * 1024
+/** A program that answers nothing for this time after its start is reported. */
+const slowStartMs = 10_000
 const loginNeeded = -32_000
 const noSuchMethod = -32_601
 /** A program that closed its output ends within this time, with everything that it started. */
@@ -159,7 +161,7 @@ export class AcpAgent {
   async openSession(context: SessionContext): Promise<{ isSame: boolean; mode: string }> {
     const { agentSession: known, folder: cwd, signal } = context
     try {
-      await this.#initialize(signal)
+      await this.#initialize(context)
       const continued = known === undefined ? undefined : await this.#continue(known, cwd, signal)
       if (continued) {
         this.#takeOffers(continued)
@@ -221,9 +223,10 @@ export class AcpAgent {
   }
 
   /** Same as `Backend.listSessions`. */
-  async listSessions(folders: readonly string[], signal: AbortSignal): Promise<KeptSession[]> {
+  async listSessions(folders: readonly string[], context: SessionContext): Promise<KeptSession[]> {
+    const { signal } = context
     try {
-      await this.#initialize(signal)
+      await this.#initialize(context)
       if (!this.#capabilities?.sessionCapabilities?.list) return []
       const all = folders.map(async folder => {
         const cwd = await realPathOf(folder)
@@ -258,14 +261,23 @@ export class AcpAgent {
     await this.#program.end()
   }
 
-  async #initialize(signal: AbortSignal): Promise<void> {
+  async #initialize({ noteStarting, signal }: SessionContext): Promise<void> {
     if (this.#capabilities) return
+    const { clock, log } = this.#options
+    const answered = new AbortController()
+    void clock.sleep(slowStartMs, answered.signal).then(() => {
+      if (answered.signal.aborted) return
+      log.warn(
+        'the program of the agent was started, and does not answer; if it is not being installed, it does not speak the Agent Client Protocol, as --acp says: it may need an option for that, such as gemini --acp',
+      )
+      noteStarting?.()
+    })
     const request = this.#connection.agent.request('initialize', {
       protocolVersion: 1,
       clientInfo: { name: 'svc', version: '1' },
       clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
     })
-    const answer = await this.#within(request, 'initialize', signal)
+    const answer = await this.#within(request, 'initialize', signal).finally(() => answered.abort())
     if (answer.protocolVersion !== 1)
       throw agentError(`the agent speaks version ${answer.protocolVersion} of the protocol, svc version 1`)
     this.#capabilities = answer.agentCapabilities ?? {}

@@ -52,7 +52,7 @@ class AcpBackend implements Backend {
   }
 
   listSessions(context: SessionContext, folders: readonly string[]): Promise<KeptSession[]> {
-    return this.#askApart(context, agent => agent.listSessions(folders, context.signal))
+    return this.#askApart(context, agent => agent.listSessions(folders, context))
   }
 
   /** Asks the program of the session, beside its turn, or a new one. That stays for the next turn if it has the session. */

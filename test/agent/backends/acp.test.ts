@@ -546,6 +546,33 @@ describe('an agent that fails', () => {
     return (await failure(run(prompt))) as Error & { code: string; hint: string }
   }
 
+  test.each([['run'], ['look']] as const)('to speak is told after ten seconds (%s)', async how => {
+    const { clock, open, context } = world()
+    const backend = open(['sh', '-c', 'cat >/dev/null'])
+    const told: string[] = []
+    const stop = new AbortController()
+    const more = { signal: stop.signal, noteStarting: () => void told.push('told') }
+    const asked =
+      how === 'run' ? backend.run({ text: 'hi', files: [] }, context(more)) : backend.look!(context(more))
+    const failed = failure(asked)
+    await until('it waits', 10_000, () => clock.sleeps(9000, 10_000))
+    expect(told).toEqual([])
+    clock.advance(10_000)
+    await until('it is told', 1000, () => told.length === 1)
+    stop.abort(new Error('stopped'))
+    await failed
+  })
+
+  test('not, and speaks, is not told as silent', async () => {
+    const { clock, run } = world()
+    const told: string[] = []
+    const noteStarting = () => void told.push('told')
+    const { agentSession } = await run('pid', { noteStarting })
+    clock.advance(20_000)
+    await run('pid', { agentSession, noteStarting })
+    expect(told).toEqual([])
+  })
+
   test('at its start is named with its last words', async () => {
     const error = await fails(['--fail', 'exit'])
     expect(error).toMatchObject({ code: 'upstream_error' })
