@@ -1,7 +1,7 @@
 /** What people read about times at which an agent is to do something. */
 import type { NewTime, StoredTime } from '../index.ts'
 import { formatRule, type ReadTime, type Unclear } from '../model/spoken-time.ts'
-import { leastMinutes } from '../model/time-rule.ts'
+import { leastMinutes, minuteMs } from '../model/time-rule.ts'
 import { toOneLine } from './question-text.ts'
 
 const mostListed = 20
@@ -68,6 +68,7 @@ function textsIn(
     const shown = new Intl.DateTimeFormat(isChinese ? 'zh-CN' : 'en-GB', {
       ...({ weekday: 'short', year: 'numeric', month: 'short', day: 'numeric' } as const),
       ...({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23', timeZone: zone } as const),
+      ...(due % minuteMs >= 1000 && { second: '2-digit' }),
     }).format(due)
     return `${shown}${'at' in rule ? '' : `, ${formatRule(rule, zone, isChinese)}`} (${zone})`
   }

@@ -151,15 +151,13 @@ export class Times extends RoomPart<TimesPorts> {
     }
   }
 
-  /** Returns times of a person, without their agents where that is clear; with `→` in front of one that is chosen. */
+  /** Returns times of a person, without their agents where that is clear. */
   async #naming(chat: Chat, times: readonly StoredTime[]): Promise<StoredTime[]> {
     const { people } = this.ports
     const { agents } = await people.findAgents(chat.session, chat.user_id)
     const listens = await people.findListener(chat, agents)
-    return times.map(time => {
-      const isClear = agents.length < 2 && (time.agent ?? listens) === listens
-      return { ...time, agent: isClear ? undefined : (time.agent ?? (listens && `→ ${listens}`)) }
-    })
+    const isClear = (agent?: string) => agents.length < 2 && agent === listens
+    return times.map(time => (isClear(time.agent) ? { ...time, agent: undefined } : time))
   }
 
   /** Begins the turns of times that have come, and tells their people what was missed. */

@@ -39,7 +39,7 @@ test('at its time the words are a turn, as if they had been written, marked, and
   const id = agents.rows<{ id: number }>('id FROM agent_time')[0]!.id
   const shown = new Date(due!)
   expect(confirmation).toContain(`${shown.getUTCFullYear()}`)
-  expect(confirmation).toContain(shown.toISOString().slice(11, 16))
+  expect(confirmation).toContain(`${shown.toISOString().slice(11, 19).replace(/:00$/, '')} (UTC)`)
   expect(confirmation).toContain(
     new Intl.DateTimeFormat('en', { weekday: 'short', timeZone: 'UTC' }).format(shown),
   )
@@ -327,13 +327,12 @@ test('a list names agents where there are several, or another one than the chose
   expect(await ask('@home /in 1h two')).not.toContain('home')
   await agents.start(echo(), { ...config, name: 'code' })
   agents.library.clock.advance(6000)
-  expect(await ask('/in 2h three')).toContain('[→ home] three')
+  expect(await ask('/in 2h three')).toContain('): three\n')
   expect(await ask('@code /in 2h four')).toContain('[code] four')
   await ask('/use code')
   const list = await ask('/times')
-  for (const part of ['[→ code] one', '[home] two', '[→ code] three', '[code] four'])
-    expect(list).toContain(part)
-  expect(await ask(`/cancel ${/^\d+/.exec(list)?.[0]}`)).toContain('[')
+  for (const part of ['): one', '[home] two', '): three', '[code] four']) expect(list).toContain(part)
+  expect(await ask(`/cancel ${/^\d+/.exec(list)?.[0]}`)).toContain('): one')
   await first.stop()
 })
 
