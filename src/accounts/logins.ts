@@ -14,6 +14,7 @@ import {
   sessionKeyOf,
   sessionNotFoundError,
 } from '../model/session.ts'
+import { createMutex } from '../platform/one-at-a-time.ts'
 import { RunningPart, type Runtime } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { freeNameOf } from '../storage/joined-logins.ts'
@@ -23,7 +24,6 @@ import { type DriverPorts, LoginDriver, qrLifetimeMs } from './login-driver.ts'
 import { LoginRecords, retentionMs } from './login-records.ts'
 import { checkCapacity, checkInvitedShare, type LoginCapacity } from './login-room.ts'
 import { alreadyConnectedStatus, toLoginStatus } from './login-status.ts'
-import { createMutex } from './one-at-a-time.ts'
 import { isVisible } from './visible.ts'
 
 /** How long to wait for WeChat's answer to the digits. */

@@ -18,6 +18,7 @@ import { codeSigns, findRejection, isCode } from '../model/typed-answer.ts'
 import type { Clock } from '../platform/clock.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
+import { createMutex, type RunAlone } from '../platform/one-at-a-time.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { PermissionRequest } from './backend.ts'
@@ -49,9 +50,9 @@ export interface AskingPorts {
 
 export class Asking<Ports extends AskingPorts = AskingPorts> extends RoomPart<Ports> {
   /** The open requests of each turn, by its id. They are asked one after another. */
-  readonly #lines = new Map<number, { count: number; last: Promise<unknown> }>()
+  readonly #lines = new Map<number, { count: number; runAlone: RunAlone }>()
   /** Questions are sent one after another, so that each sees how many answers the one before left. */
-  #sending: Promise<unknown> = Promise.resolve()
+  readonly #sendAlone = createMutex()
 
   /**
    * Asks the operator, and waits for the answer, or five minutes after the question was sent.
@@ -60,17 +61,15 @@ export class Asking<Ports extends AskingPorts = AskingPorts> extends RoomPart<Po
    * @throws SvcError `forbidden` without an answer if no option rejects; the reason of a signal
    */
   async ask(turn: StoredTurn, request: PermissionRequest, signal: AbortSignal): Promise<string> {
-    const line = this.#lines.get(turn.id) ?? { count: 0, last: Promise.resolve() }
+    const line = this.#lines.get(turn.id) ?? { count: 0, runAlone: createMutex() }
     if (line.count > maxWaiting) {
       this.ports.log.warn('an agent asks too much at the same time; rejected', { turn: turn.id })
       return rejectionOf(request.options)
     }
     this.#lines.set(turn.id, line)
     line.count += 1
-    const answer = line.last.then(() => this.#askNext(turn, request, signal))
-    line.last = answer.catch(() => {})
     try {
-      return await answer
+      return await line.runAlone(() => this.#askNext(turn, request, signal))
     } finally {
       line.count -= 1
       if (line.count === 0) this.#lines.delete(turn.id)
@@ -159,15 +158,14 @@ export class Asking<Ports extends AskingPorts = AskingPorts> extends RoomPart<Po
    * the panel alone has it.
    */
   #askInChat(id: number): void {
-    const send = async () => {
+    this.#sendAlone(async () => {
       const { delivery, log, people, work } = this.ports
       const question = await work.getQuestion(id)
       if (!question || question.answer !== undefined) return
       const to = await people.findOperator(question.session, question.agent)
       if (to && (await delivery.countLeft(to)) >= 2) await this.show(question, to)
       else log.info('an agent asks in the panel alone', { turn: question.turn, question: id })
-    }
-    this.#sending = this.#sending.then(send).catch((error: unknown) => {
+    }).catch((error: unknown) => {
       this.ports.log.warn('question of an agent not sent; it is in the panel', { question: id, error })
     })
   }

@@ -11,6 +11,7 @@ import {
   type StoredTurn,
 } from '../index.ts'
 import { saidIn } from '../model/typed-answer.ts'
+import { createMutex } from '../platform/one-at-a-time.ts'
 import { linkSignals } from '../platform/signals.ts'
 import { Burst } from './burst.ts'
 import { ClaimLost } from './claim.ts'
@@ -35,15 +36,10 @@ export class UserConversation {
    */
   readonly #marks = new Map<OpenMessage, 'answer' | 'old'>()
   /**
-   * Messages and commands are taken one after another, and beside them those that ask the agent: how many steps are not
-   * done yet, the last of each, and the last change of the state.
+   * Messages and commands are taken one after another, and beside them commands that ask the agent, and changes of the
+   * state. `open`: steps of the first two that are not done yet.
    */
-  #steps = {
-    open: 0,
-    last: Promise.resolve(),
-    asked: Promise.resolve(),
-    changed: Promise.resolve() as Promise<unknown>,
-  }
+  readonly #alone = { take: createMutex(), ask: createMutex(), change: createMutex(), open: 0 }
   /** Give up what the agent is asked by commands. */
   readonly #asking = new Set<AbortController>()
   #current: (TurnPlace & { id: number; hasBegun: boolean }) | undefined
@@ -67,7 +63,7 @@ export class UserConversation {
 
   /** Whether it can be forgotten. */
   get isIdle(): boolean {
-    return this.#burst.isEmpty && this.#steps.open === 0 && this.#turns.working === undefined
+    return this.#burst.isEmpty && this.#alone.open === 0 && this.#turns.working === undefined
   }
 
   /**
@@ -89,14 +85,14 @@ export class UserConversation {
   /** Gives back the messages that are in no turn, and waits for the running turn to stop. */
   async close(): Promise<void> {
     await Promise.all(this.#burst.take().map(open => open.settle(false)))
-    await this.#steps.last
-    await Promise.all([this.#steps.asked, this.#turns.working])
+    await this.#alone.take(async () => {})
+    await Promise.all([this.#alone.ask(async () => {}), this.#turns.working])
   }
 
-  #do(step: () => Promise<void>, kind: 'last' | 'asked' = 'last'): void {
-    this.#steps.open += 1
-    this.#steps[kind] = this.#steps[kind].then(step).finally(() => {
-      this.#steps.open -= 1
+  #do(step: () => Promise<void>, runAlone = this.#alone.take): void {
+    this.#alone.open += 1
+    void runAlone(step).finally(() => {
+      this.#alone.open -= 1
     })
   }
 
@@ -114,7 +110,7 @@ export class UserConversation {
         })
       await this.#settle([open], asked)
       this.#asking.delete(stop)
-    }, 'asked')
+    }, this.#alone.ask)
   }
 
   async #take(open: OpenMessage, as: 'stranger' | 'answer' | undefined, about?: string): Promise<void> {
@@ -282,12 +278,10 @@ export class UserConversation {
     key = this.key,
   ): Promise<void> {
     const { work } = this.#ports
-    const next = this.#steps.changed.then(async () => {
+    return this.#alone.change(async () => {
       const claimed = await work.claim(key)
       if (claimed) await work[isChoice ? 'steer' : 'saveState'](key, change(claimed.state))
     })
-    this.#steps.changed = next.catch(() => {})
-    return next
   }
 
   /** Whether the person has other agents too. */
@@ -372,7 +366,7 @@ export class UserConversation {
   async #runNext(): Promise<boolean> {
     const { clock, work } = this.#ports
     // What was chosen before counts for it.
-    await this.#steps.asked
+    await this.#alone.ask(async () => {})
     const { turns } = (await work.claim(this.key)) ?? { turns: [] }
     const [turn] = turns
     if (!turn) return false

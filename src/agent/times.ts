@@ -16,6 +16,7 @@ import { plainOf, type Said } from '../model/typed-answer.ts'
 import type { SetAside } from '../platform/apart.ts'
 import type { Clock } from '../platform/clock.ts'
 import { isVisible } from '../platform/escape-controls.ts'
+import { createMutex } from '../platform/one-at-a-time.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { chooseByCode } from './approvals.ts'
 import { newCode } from './asking.ts'
@@ -51,7 +52,7 @@ type Reply = (text: (texts: Texts) => string) => Promise<void>
 
 export class Times extends RoomPart<TimesPorts> {
   /** Proposals are counted and asked one after another. */
-  #asking: Promise<unknown> = Promise.resolve()
+  readonly #askAlone = createMutex()
 
   /** Does what a person commands about times. */
   async obey(command: TimeCommand, message: Message, reply: Reply): Promise<void> {
@@ -84,7 +85,7 @@ export class Times extends RoomPart<TimesPorts> {
     const time: NewTime = { agent, session, user_id, prompt, rule, zone, due_at, made_by: `agent:${agent}` }
     const isOpen = (one: StoredQuestion) =>
       one.drafts?.length === 0 && one.agent === agent && one.session === session && one.user_id === user_id
-    const ask = async () => {
+    await this.#askAlone(async () => {
       if ((await work.listDrafts()).filter(isOpen).length >= mostProposals)
         throw rejected(`${mostProposals} proposals are open. Your user has to decide about them first.`)
       if (!(await delivery.hasRoom(to))) throw rejected(cannotAsk)
@@ -99,10 +100,7 @@ export class Times extends RoomPart<TimesPorts> {
       )
       if (!shown) await work.closeQuestion(id, 'discard')
       if (!shown) throw rejected(cannotAsk)
-    }
-    const asked = this.#asking.then(ask)
-    this.#asking = asked.catch(() => {})
-    await asked
+    })
     return `Proposed, and not set yet: ${englishTimes.moment(read, zone)}. Your user decides by a code in the chat. Do not propose it again.`
   }
 

@@ -6,6 +6,7 @@ import type { Forgotten } from '../model/person.ts'
 import { openFolderBelow } from '../platform/below.ts'
 import { systemClock } from '../platform/clock.ts'
 import { returnIfAbsent, statOf } from '../platform/files.ts'
+import { createMutex } from '../platform/one-at-a-time.ts'
 import { isOwnName, ownPath } from '../platform/own-names.ts'
 import { RunningPart } from '../platform/runtime.ts'
 import type { ResolveTarget } from '../push/events.ts'
@@ -31,8 +32,8 @@ export interface PeoplePorts {
 }
 
 export class People extends RunningPart<PeoplePorts> {
-  /** The last call. Calls run one after another, because each rewrites the store. */
-  #last: Promise<unknown> = Promise.resolve()
+  /** Runs calls one after another, because each rewrites the store. */
+  readonly #forgetAlone = createMutex()
 
   /**
    * Erases a user in all sessions. A repeated call completes a call that failed or was killed.
@@ -43,9 +44,7 @@ export class People extends RunningPart<PeoplePorts> {
    *   free space of the store still has erased data: call again
    */
   forget(user: string, rewrite = false): Promise<Forgotten> {
-    const done = this.#last.catch(() => {}).then(() => this.#forget(user, rewrite))
-    this.#last = done
-    return done
+    return this.#forgetAlone(() => this.#forget(user, rewrite))
   }
 
   /** Same as `PeopleStore.countErasures`. */

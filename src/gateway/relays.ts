@@ -2,12 +2,13 @@
  * What programs do that speak WeChat's protocol to svc: each reads the messages of its account as WeChat sent them, by a position that
  * it shows, and answers. All of them get every message. To show a position says that what came before it has arrived.
  */
-import { createMutex, type RunAlone } from '../accounts/one-at-a-time.ts'
+
 import type { Right } from '../model/access.ts'
 import { type Call, waitOf } from '../model/call.ts'
 import { isSvcError, SvcError } from '../model/error.ts'
 import type { MediaContent, SendResult } from '../model/message.ts'
 import { formatPrincipal, keyIdOf, type Principal, scopeOf } from '../model/principal.ts'
+import { createMutex, type RunAlone } from '../platform/one-at-a-time.ts'
 import { RunningPart } from '../platform/runtime.ts'
 import { linkSignals } from '../platform/signals.ts'
 import type { Inbox } from '../receive/inbox.ts'

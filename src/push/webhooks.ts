@@ -24,6 +24,7 @@ import { withoutUndefined } from '../platform/fields.ts'
 import { formatCount } from '../platform/format.ts'
 import { randomBytes } from '../platform/lazy-crypto.ts'
 import type { Log } from '../platform/log.ts'
+import { createMutex } from '../platform/one-at-a-time.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { cursorBefore, cursorNumberOf, type EventLog } from '../storage/events.ts'
 import { endedMakerError, findTooMany, keyOfMaker, type MadeKey } from '../storage/keys.ts'
@@ -83,7 +84,7 @@ const loadAttempt = () => import('./attempt.ts')
 
 /** The webhook endpoints of a data directory. A key manages only those that it added. */
 export class Webhooks extends RoomPart<WebhookPorts> {
-  #adding: Promise<unknown> = Promise.resolve()
+  readonly #addAlone = createMutex()
 
   /** Lists all endpoints, oldest first. */
   async list(by: Principal): Promise<WebhookEndpoint[]> {
@@ -153,9 +154,10 @@ export class Webhooks extends RoomPart<WebhookPorts> {
    */
   async store(webhook: NewWebhook, check = async () => {}): Promise<void> {
     // Runs one after another, so that each counts the endpoints added before.
-    const adding = this.#adding.then(check).then(() => this.#store(webhook))
-    this.#adding = adding.catch(() => {})
-    await adding
+    await this.#addAlone(async () => {
+      await check()
+      await this.#store(webhook)
+    })
   }
 
   async #store(webhook: NewWebhook): Promise<void> {

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { join } from 'node:path'
-import { createMutex } from '../../src/accounts/one-at-a-time.ts'
 import { owner } from '../../src/model/principal.ts'
 import { openLock } from '../../src/platform/lock.ts'
+import { createMutex } from '../../src/platform/one-at-a-time.ts'
 import { type TestGateway, withGateway } from '../support/gateway.ts'
 
 test('work goes in order, one at a time, whatever becomes of those before', async () => {
