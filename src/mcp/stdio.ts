@@ -1,6 +1,6 @@
 /** MCP over standard input and output, for the one client that started the process. */
 
-import { Buffer } from 'node:buffer'
+import type { Buffer } from 'node:buffer'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import {
@@ -13,6 +13,7 @@ import {
 } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { findFault, formatFault } from '../model/bad-json.ts'
+import { Lines } from '../platform/byte-lines.ts'
 import { endsWithin } from '../platform/clock.ts'
 import { isPeerOpen } from '../platform/libc.ts'
 import type { Log } from '../platform/log.ts'
@@ -196,9 +197,7 @@ export class LineTransport implements Transport {
 
 /** Reads JSON-RPC messages, one a line. What is no message is logged. */
 class LineReader extends RoomPart<{ input: Readable; log: Log; take: (message: JSONRPCMessage) => void }> {
-  /** Parts of the line that is being read, and their size in bytes. */
-  #parts: Buffer[] = []
-  #size = 0
+  readonly #lines = new Lines(line => this.#takeLine(line), maxLineBytes)
 
   start(onEnd: () => void): void {
     this.ports.input.on('data', this.#read)
@@ -212,28 +211,13 @@ class LineReader extends RoomPart<{ input: Readable; log: Log; take: (message: J
   }
 
   readonly #read = (chunk: Buffer): void => {
-    let from = 0
-    for (let at = chunk.indexOf(10); at >= 0; at = chunk.indexOf(10, from)) {
-      this.#parts.push(chunk.subarray(from, at))
-      from = at + 1
-      const line = Buffer.concat(this.#parts).toString('utf8')
-      const size = this.#size
-      this.#parts = []
-      this.#size = 0
-      if (size <= maxLineBytes) this.#takeLine(line)
-    }
-    const rest = chunk.subarray(from)
-    this.#size += rest.length
-    if (this.#size <= maxLineBytes) this.#parts.push(rest)
-    else if (this.#parts.length > 0) {
-      // The rest of a line that is too long is dropped. The request gets no answer, as its id is not known.
-      this.#parts = []
-      this.ports.log.warn('a message of more than 32 MiB was ignored')
-    }
+    this.#lines.add(chunk)
+    // The request gets no answer, as its id is not known.
+    if (this.#lines.hasDropped) this.ports.log.warn('a message of more than 32 MiB was ignored')
+    this.#lines.hasDropped = false
   }
 
   #takeLine(line: string): void {
-    if (line.trim() === '') return
     let message: JSONRPCMessage
     try {
       message = deserializeMessage(line)

@@ -1,9 +1,9 @@
 /** The messages of an agent over its stdin and stdout: a line of JSON each. */
 import type { Buffer } from 'node:buffer'
 import type { AnyMessage, Stream } from '@agentclientprotocol/sdk'
+import { Lines } from '../../platform/byte-lines.ts'
 import { parseFields } from '../../platform/fields.ts'
 import { type AgentProgram, agentError } from '../process.ts'
-import { Lines } from './lines.ts'
 
 /** Longest line: a picture in it may have about 6 MB. */
 const longestLine = 8 * 1024 * 1024

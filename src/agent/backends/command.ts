@@ -5,7 +5,9 @@
 import { Buffer } from 'node:buffer'
 import { SvcError } from '../../index.ts'
 import { badArgument } from '../../model/error.ts'
+import { Lines } from '../../platform/byte-lines.ts'
 import { parseFields } from '../../platform/fields.ts'
+import { waitForAbort } from '../../platform/signals.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
 import {
   type AgentProgram,
@@ -24,7 +26,6 @@ import {
   type TurnProgress,
   toSessionId,
 } from './known-programs.ts'
-import { Lines } from './lines.ts'
 import { withLostNote } from './lost.ts'
 
 /** Longest output that is an answer, and longest line of events, in bytes. */
@@ -140,8 +141,7 @@ class CommandBackend implements Backend {
     this.#runs.add(run)
     let problem: unknown
     const stop = () => void program.end()
-    signal.addEventListener('abort', stop, { once: true })
-    if (signal.aborted) stop()
+    void waitForAbort(signal).then(stop)
     program.stdout.on('data', (bytes: Buffer) => {
       if (problem !== undefined) return
       try {
@@ -159,7 +159,6 @@ class CommandBackend implements Backend {
       if (problem !== undefined) throw problem
       return { end, failure: said => program.failure(end, said) }
     } finally {
-      signal.removeEventListener('abort', stop)
       this.#runs.delete(run)
     }
   }

@@ -1,11 +1,11 @@
 /** Reads the answer of a model: a stream of events, or one JSON object. Every size is bounded. */
 import { Buffer } from 'node:buffer'
 import { SvcError } from '../../index.ts'
+import { Lines } from '../../platform/byte-lines.ts'
 import { parseFields } from '../../platform/fields.ts'
 import { type EarlyEnd, earlyEndOf } from '../backend.ts'
 import { agentError } from '../process.ts'
 import { toPlainText } from '../terminal.ts'
-import { Lines } from './lines.ts'
 
 /** Longest answer, in characters: pictures may be in it. */
 const maxText = 16 * 1024 * 1024

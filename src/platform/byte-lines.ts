@@ -9,7 +9,7 @@ export class Lines {
   readonly #longest: number
   #pieces: Uint8Array[] = []
   #size = 0
-  /** Whether a line was too long; it is dropped. */
+  /** Whether a line was too long; it is dropped. May be set back. */
   hasDropped = false
 
   /** @param take gets each line that is not empty, without its end */
@@ -37,10 +37,11 @@ export class Lines {
   }
 
   #keep(piece: Uint8Array): void {
+    const wasShort = this.#size <= this.#longest
     this.#size += piece.length
     if (this.#size > this.#longest) {
       this.#pieces = []
-      this.hasDropped = true
+      this.hasDropped ||= wasShort
     } else if (piece.length > 0) this.#pieces.push(piece)
   }
 }
