@@ -94,6 +94,8 @@ const checks: Readonly<Record<string, Check>> = {
   zone: ['a time zone such as Asia/Shanghai', value => isText(value) && canonicalOf(value) !== undefined],
 }
 
+export const settingNames: readonly string[] = Object.keys(checks)
+
 /** Returns the people that a setting names: one, a list, or the keys of an object. */
 const namesIn = (value: string | readonly string[] | object = []): string[] =>
   typeof value === 'string' ? [value] : Array.isArray(value) ? value : Object.keys(value)
@@ -102,8 +104,7 @@ const namesIn = (value: string | readonly string[] | object = []): string[] =>
 export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): AgentConfig {
   for (const [key, value] of Object.entries(settings)) {
     const check = Object.hasOwn(checks, key) ? checks[key] : undefined
-    if (!check)
-      throw badArgument(place.nameOf(key), `unknown; expected one of ${Object.keys(checks).join(', ')}`)
+    if (!check) throw badArgument(place.nameOf(key), `unknown; expected one of ${settingNames.join(', ')}`)
     if (value !== undefined && !check[1](value))
       throw badArgument(
         place.nameOf(key),
@@ -149,7 +150,8 @@ export function toAgentConfig(settings: AgentSettings, place: SettingsPlace): Ag
   }
 }
 
-const toCamelCase = (key: string) => key.replace(/_(.)/g, (_all, letter: string) => letter.toUpperCase())
+export const toCamelCase = (key: string) =>
+  key.replace(/_(.)/g, (_all, letter: string) => letter.toUpperCase())
 
 /**
  * Reads a file with several agents: JSON with comments.

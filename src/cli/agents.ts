@@ -7,7 +7,13 @@ import type { Backend } from '../agent/backend.ts'
 import type { AgentConfig } from '../agent/config.ts'
 import { isForSandbox } from '../agent/isolation.ts'
 import { environmentFor } from '../agent/process.ts'
-import { type AgentSettings, parseAgentFile, toAgentConfig } from '../agent/settings.ts'
+import {
+  type AgentSettings,
+  parseAgentFile,
+  settingNames,
+  toAgentConfig,
+  toCamelCase,
+} from '../agent/settings.ts'
 import { createBackend } from '../agent/start.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import type { Config, Pace } from '../config.ts'
@@ -23,6 +29,7 @@ import { type Clock, endsWithin } from '../platform/clock.ts'
 import { formatCount, formatList, quoteForShell } from '../platform/format.ts'
 import type { Log } from '../platform/log.ts'
 import { bypassProxyForLoopback } from '../platform/process.ts'
+import { waitForAbort } from '../platform/signals.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import { Tasks } from '../platform/tasks.ts'
 import { askPerson } from './ask.ts'
@@ -65,25 +72,18 @@ export async function runAgents(command: Command): Promise<void> {
     const svc = stack.use(await openLibrary(config, { wallClock: io.clock, log, sandbox, tasks }))
     noteFailingTasks(dataFolder, tasks, log, closing.signal)
     stack.defer(() => noteAddress(dataFolder))
-    await printAgents(agents, svc, { config, io, phoneUrl: sandbox && `${sandbox.url}/phone` })
+    const printLine = createLinePrinter(io.out, config.logFormat)
+    await printAgents(agents, svc, printLine, sandbox && `${sandbox.url}/phone`)
     const running = started.flatMap(({ agent, backend, ports }) => [
       runAgent(svc, backend, agent, ports, closing.signal),
-      printMode(
-        agent,
-        backend,
-        { ...ports, printLine: createLinePrinter(io.out, config.logFormat) },
-        closing.signal,
-      ),
+      printMode(agent, backend, { ...ports, printLine }, closing.signal),
     ])
     // If one agent cannot go on, the others end too.
     const failed = Promise.all(running).catch((error: unknown) => {
       closing.abort()
       return { error }
     })
-    await new Promise<void>(resolve => {
-      closing.signal.addEventListener('abort', () => resolve(), { once: true })
-      if (closing.signal.aborted) resolve()
-    })
+    await waitForAbort(closing.signal)
     log.info('stopping')
     await endsWithin(stopGraceMs, Promise.allSettled(running))
     const ended = await Promise.race([failed, undefined])
@@ -93,22 +93,7 @@ export async function runAgents(command: Command): Promise<void> {
   }
 }
 
-const words = [
-  'allow',
-  'approve',
-  'env',
-  'folder',
-  'long',
-  'mode',
-  'name',
-  'operator',
-  'session',
-  'skipOlder',
-  'transcribe',
-  'zone',
-] as const
-const numbers = ['gather', 'minutesPerTurn', 'turnsPerDay'] as const
-const switches = ['ask', 'beside', 'interrupt', 'isolate', 'resumeTurns'] as const
+const numbers = ['gather', 'minutes_per_turn', 'turns_per_day']
 
 /** Reads the agents from the options, or from the file of --config. @throws SvcError `invalid_arguments` */
 async function readAgents(command: Command): Promise<AgentConfig[]> {
@@ -116,8 +101,8 @@ async function readAgents(command: Command): Promise<AgentConfig[]> {
   const { acp, config, model, openai, openaiKeyFile } = flags
   const { args } = command
   if (typeof config === 'string') {
-    const others = ['acp', 'openai', 'model', 'openaiKeyFile', 'commands', ...words, ...numbers, ...switches]
-    const given = others.find(key => command.getOptionValueSource(key) === 'cli')
+    const others = ['model', 'openai_key_file', ...settingNames]
+    const given = others.find(key => command.getOptionValueSource(toCamelCase(key)) === 'cli')
     if (given !== undefined || args.length > 0)
       throw badArgument(
         given === undefined ? '<command>' : given === 'commands' ? '--no-commands' : toFlag(given),
@@ -134,7 +119,7 @@ async function readAgents(command: Command): Promise<AgentConfig[]> {
     throw badArgument('--openai', 'expected an http or https address, such as http://127.0.0.1:11434/v1')
   if (openai === undefined && (model !== undefined || openaiKeyFile !== undefined))
     throw badArgument(
-      toFlag(model === undefined ? 'openaiKeyFile' : 'model'),
+      model === undefined ? '--openai-key-file' : '--model',
       'expected together with --openai',
     )
   if (openai !== undefined && model === undefined)
@@ -147,12 +132,10 @@ async function readAgents(command: Command): Promise<AgentConfig[]> {
     })
   const allow = Array.isArray(flags.allow) && flags.allow.includes('everyone') ? 'everyone' : flags.allow
   const settings: AgentSettings = {
-    ...Object.fromEntries(words.map(key => [toSetting(key), flags[key]])),
+    ...Object.fromEntries(settingNames.map(key => [key, flags[toCamelCase(key)]])),
+    ...Object.fromEntries(numbers.map(key => [key, toNumber(flags[toCamelCase(key)])])),
     ...readFolders(flags.folder as string[] | undefined),
-    ...Object.fromEntries(numbers.map(key => [toSetting(key), toNumber(flags[key])])),
-    ...Object.fromEntries(switches.map(key => [toSetting(key), flags[key]])),
     allow,
-    commands: flags.commands,
     command: acp || openai ? undefined : args,
     acp: acp ? args : undefined,
     openai: openai && { url: openai, model, key_file: openaiKeyFile },
@@ -171,8 +154,7 @@ function readFolders(given: readonly string[] = []): AgentSettings {
   throw badArgument('--folder', 'expected another name for each of several folders, such as work=~/work')
 }
 
-const toSetting = (key: string) => key.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
-const toFlag = (key: string) => `--${toSetting(key).replaceAll('_', '-')}`
+const toFlag = (key: string) => `--${key.replaceAll('_', '-')}`
 const toNumber = (value: unknown) =>
   typeof value === 'string' && /^\d{1,9}(\.\d{1,9})?$/.test(value) ? Number(value) : value
 
@@ -225,11 +207,7 @@ async function logIn(
     await io.out.write(`No account is logged in as "${oneLine(session_name)}".\n`)
     const print = createLoginPrinter(io, opened.phoneUrl)
     await ask(forgetLogin, { session: session_name })
-    const status = await followLogin(
-      { signal, call: input => ask(verbs.login, input) },
-      { session_name },
-      print,
-    )
+    const status = await followLogin({ ask, signal }, { session_name }, print)
     if (status.status !== 'confirmed' && !signal.aborted) {
       const error = toLoginError(status, sandbox !== undefined, { session_name })
       throw new SvcError('not_connected', error.message, { hint: adviceOf(error, wordingOf(command)) })
@@ -272,13 +250,15 @@ function formatPace(pace: Pace | 'off'): string {
   return parts.join(',') || 'off'
 }
 
+type PrintLine = ReturnType<typeof createLinePrinter>
+
 /** Says for each agent who may talk with it. */
 async function printAgents(
   agents: readonly AgentConfig[],
   svc: Svc,
-  { config, io, phoneUrl }: { config: Config; io: Io; phoneUrl: string | undefined },
+  printLine: PrintLine,
+  phoneUrl: string | undefined,
 ): Promise<void> {
-  const printLine = createLinePrinter(io.out, config.logFormat)
   const sessions = await svc.sessions()
   const invitations = new Map((await svc.invitations.list()).map(one => [one.id, one]))
   for (const agent of agents) {
@@ -317,7 +297,7 @@ function listWithheld({ backend, env: given }: AgentConfig): string[] {
 async function printMode(
   { folder, name }: AgentConfig,
   backend: Backend,
-  { folders, log, printLine }: { folders: string; log: Log; printLine: ReturnType<typeof createLinePrinter> },
+  { folders, log, printLine }: { folders: string; log: Log; printLine: PrintLine },
   signal: AbortSignal,
 ): Promise<void> {
   if (!backend.describe) return

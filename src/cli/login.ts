@@ -12,7 +12,7 @@ import { commandCall, createAsk, openForCommand } from './open.ts'
 import { isJson, printError } from './print.ts'
 import { formatNote } from './show.ts'
 import { colours, columnsOf, type Io, oneLine } from './terminal.ts'
-import type { OperationRequest } from './view.ts'
+import type { Ask, OperationRequest } from './view.ts'
 
 /** Runs the command. With `--json` it prints each change of the status as one line. */
 export async function runLogin({ command, config, input, line }: OperationRequest): Promise<void> {
@@ -39,10 +39,7 @@ export async function runLogin({ command, config, input, line }: OperationReques
     // to it.
     if (typedCode === undefined) await ask(forgetLogin, { session: String(input.session_name ?? '') })
     const status = await followLogin(
-      {
-        signal: call.signal,
-        call: next => ask(verbs.login, next),
-      },
+      { ask, signal: call.signal },
       // Without a typed name, name the default session: a call without a name may join another caller's
       // login.
       { session_name: defaultSessionName, ...input },
@@ -83,27 +80,26 @@ const callTimeoutS = 1
 /**
  * Starts or joins a login and follows it to its end.
  *
- * @param call calls the tool login
  * @param input input of that tool; `timeout` is the longest wait for a change, in s; without it there is no
  *   limit
  * @param each called with the first status and with every new one
  * @returns the last status. It is not final after the timeout or the signal
  */
 export async function followLogin(
-  { call, signal }: { call(input: Record<string, unknown>): Promise<LoginStatus>; signal: AbortSignal },
+  { ask, signal }: { ask: Ask; signal: AbortSignal },
   input: Readonly<Record<string, unknown>>,
   each: (status: LoginStatus) => Promise<void>,
 ): Promise<LoginStatus> {
   const { timeout, verify_code: _code, ...rest } = input
   const patienceMs = timeout === undefined ? Number.POSITIVE_INFINITY : Number(timeout) * 1000
-  let status = await call({ ...rest, timeout: Math.min(callTimeoutS, patienceMs / 1000) })
+  let status = await ask(verbs.login, { ...rest, timeout: Math.min(callTimeoutS, patienceMs / 1000) })
   await each(status)
   let changedAt = performance.now()
   while (!isFinal(status) && !signal.aborted) {
     const leftMs = patienceMs - (performance.now() - changedAt)
     // No digits came although the phone asked for them, or nothing changed within the timeout.
     if (status.status === 'need_verifycode' || leftMs <= 0) break
-    const next = await call({
+    const next = await ask(verbs.login, {
       ...rest,
       session_name: status.session,
       timeout: Math.min(callTimeoutS, leftMs / 1000),

@@ -10,7 +10,6 @@ import { createDirectCall } from '../model/call.ts'
 import { SvcError } from '../model/error.ts'
 import { adviceOf } from '../model/next-step.ts'
 import { followMessages } from '../operations/reading.ts'
-import { verbs } from '../operations/tools.ts'
 import { quoteForShell } from '../platform/format.ts'
 import { version } from '../version.ts'
 import { askPerson } from './ask.ts'
@@ -79,7 +78,7 @@ async function guideBeginner(serving: RunningService, command: Command): Promise
   const received = await ask(followMessages, {})
   await write(`\n${colours.bold('1. Log in')}\n`)
   const failed = await followLogin(
-    { signal: stopping, call: input => ask(verbs.login, input) },
+    { ask, signal: stopping },
     {},
     createLoginPrinter(command.io, phoneUrl),
   ).then(
