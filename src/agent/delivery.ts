@@ -339,8 +339,10 @@ export class AnswerDelivery extends RoomPart<DeliveryPorts> {
     isDraft: boolean,
   ): Promise<SendResult | undefined> {
     const key = `${keyOf(turn)}:${nth}`
+    const send = (one: AnswerPart, own: string) =>
+      this.#send(turn, one, own, more, isDraft ? 'draft' : undefined)
     try {
-      return await this.#send(turn, part, key, more, isDraft ? 'draft' : undefined)
+      return await send(part, key)
     } catch (error) {
       if (!isFinal(error)) throw error
       // The key is known with other content: the part was sent before the file, or the line at its end, changed.
@@ -348,13 +350,7 @@ export class AnswerDelivery extends RoomPart<DeliveryPorts> {
       if (!('path' in part)) throw error
       this.ports.log.warn('file of an agent not sent', { turn: turn.id, path: part.path, error })
       const { noFile } = await this.textsFor(turn)
-      return this.#send(
-        turn,
-        { text: noFile(part.name ?? basename(part.path)) },
-        `${key}:lost`,
-        more,
-        isDraft ? 'draft' : undefined,
-      )
+      return send({ text: noFile(part.name ?? basename(part.path)) }, `${key}:lost`)
     }
   }
 

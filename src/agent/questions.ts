@@ -15,7 +15,7 @@ const lastMessages = 10
 
 export interface QuestionPorts extends AskingPorts {
   readonly svc: Pick<Svc, 'agents' | 'history' | 'outbox'>
-  readonly people: Pick<Talkers, 'findApprover' | 'findOperator' | 'listAgents' | 'nameOf'>
+  readonly people: Pick<Talkers, 'decides' | 'findApprover' | 'findOperator' | 'listAgents' | 'nameOf'>
   /** Does with drafts, or with a time that an agent proposes, as a person answered. @returns whether the answer was clear */
   decide(question: StoredQuestion, said: Said, message: Message): Promise<boolean>
   /** Messages within this time belong together, in milliseconds. */
@@ -68,10 +68,11 @@ export class Questions extends Asking<QuestionPorts> {
     const { from_user: user, session } = message
     if (said.code !== undefined) {
       const isOpen = all.some(({ code }) => code === said.code)
-      if (!isOpen && !(await this.#decides(user, session))) return 'no'
+      if (!isOpen && !(await this.ports.people.decides(session, user))) return 'no'
       const question = open.find(({ code }) => code === said.code)
       // A code that somebody else must send gets no word.
-      if (!question) return (await this.#decides(user, session)) ? this.#tellOver(message) : 'taken'
+      if (!question)
+        return (await this.ports.people.decides(session, user)) ? this.#tellOver(message) : 'taken'
       await work.noteAnswer(question.id, message.id)
       await this.#takeCode(said, question, message)
       return 'taken'
@@ -150,7 +151,7 @@ export class Questions extends Asking<QuestionPorts> {
    */
   async #tellAbout(message: Message, text: (texts: Texts) => string): Promise<void> {
     const { from_user: user_id, redelivered, session } = message
-    if (redelivered || !(await this.#decides(user_id, session))) return
+    if (redelivered || !(await this.ports.people.decides(session, user_id))) return
     await this.ports.delivery.tell({ session, user_id }, text, `agent:${message.id}:answer`)
   }
 
@@ -189,11 +190,6 @@ export class Questions extends Asking<QuestionPorts> {
       if (chat?.user_id === user) decided.push({ ...question, chat })
     }
     return decided
-  }
-
-  /** Whether a user decides about questions of a session. */
-  async #decides(user: string, session: string): Promise<boolean> {
-    return (await this.ports.people.findOperator(session))?.user_id === user
   }
 }
 

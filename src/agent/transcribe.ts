@@ -1,5 +1,6 @@
 /** Runs the command of the user that prints what is said in a voice message. */
 import { endsWithin } from '../platform/clock.ts'
+import { waitForAbort } from '../platform/signals.ts'
 import { agentError, type ProgramOptions, startProgram } from './process.ts'
 import { toPlainText } from './terminal.ts'
 
@@ -21,7 +22,7 @@ export async function transcribe(
   const words = ['/bin/sh', '-c', `${command} "$1"`, 'sh', path]
   const program = await startProgram({ ...place, command: words, settings: command.split(/\s+/) })
   const stop = () => void program.end()
-  signal.addEventListener('abort', stop, { once: true })
+  void waitForAbort(signal).then(stop)
   let output = ''
   program.stdin.end()
   program.stdout.setEncoding('utf8').on('data', (text: string) => {
@@ -35,7 +36,6 @@ export async function transcribe(
     if (end.status !== 0) throw program.failure(end)
     return toPlainText(output.slice(0, maxOutput))
   } finally {
-    signal.removeEventListener('abort', stop)
     stop()
   }
 }

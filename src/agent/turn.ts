@@ -17,7 +17,7 @@ import { type Clock, endsWithin } from '../platform/clock.ts'
 import type { Log } from '../platform/log.ts'
 import type { Permits } from '../platform/permits.ts'
 import { RoomPart } from '../platform/runtime.ts'
-import { linkSignals } from '../platform/signals.ts'
+import { linkSignals, waitForAbort } from '../platform/signals.ts'
 import { toAnswer } from './answer.ts'
 import { writeInlinePictures } from './answer-files.ts'
 import type { Backend, SessionContext, TurnResult } from './backend.ts'
@@ -273,15 +273,13 @@ export class TurnRunner extends RoomPart<RunnerPorts> {
       keepSession: id =>
         void keepSession(id).catch(error => log.warn("agent's session not kept", { turn: turn.id, error })),
     })
-    const isAborted = Promise.withResolvers<never>()
-    const abort = () => isAborted.reject(signal.reason)
-    signal.addEventListener('abort', abort, { once: true })
     try {
-      const result = await Promise.race([running, isAborted.promise])
+      await Promise.race([running, waitForAbort(signal)])
+      signal.throwIfAborted()
+      const result = await running
       if (result.agentSession) await keepSession(result.agentSession)
       return result
     } finally {
-      signal.removeEventListener('abort', abort)
       // The next turn must not begin beside it.
       if (signal.aborted)
         await endsWithin(

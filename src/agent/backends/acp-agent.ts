@@ -2,14 +2,17 @@
 import type {
   AgentCapabilities,
   ClientConnection,
+  InitializeResponse,
+  ListSessionsResponse,
   McpServerStdio,
+  NewSessionResponse,
   SessionInfo,
 } from '@agentclientprotocol/sdk'
 import { isSvcError, type KeptSession } from '../../index.ts'
 import { type Clock, endsWithin } from '../../platform/clock.ts'
 import { realPathOf } from '../../platform/files.ts'
 import type { Log } from '../../platform/log.ts'
-import { linkSignals } from '../../platform/signals.ts'
+import { linkSignals, waitForAbort } from '../../platform/signals.ts'
 import {
   type AgentOffers,
   type Choice,
@@ -169,11 +172,8 @@ export class AcpAgent {
         if (this.#isLoaded) await this.#untilQuiet(signal)
         return { isSame: true, mode }
       }
-      const request = this.#connection.agent.request('session/new', {
-        cwd,
-        mcpServers: this.#options.servers,
-      })
-      const begun = await this.#within(request, 'session/new', signal)
+      const input = { cwd, mcpServers: this.#options.servers }
+      const begun = await this.#ask<NewSessionResponse>('session/new', input, signal)
       this.#session = begun.sessionId
       this.#takeOffers(begun)
       const mode = await this.choose(context)
@@ -215,7 +215,10 @@ export class AcpAgent {
     const { agentSession, signal } = context
     if (this.#session === undefined) await this.openSession(context)
     // Most agents tell their commands a moment after the session.
-    await Promise.race([endsWithin(this.#options.limits.quietMs, this.#steer.told.promise), aborts(signal)])
+    await Promise.race([
+      endsWithin(this.#options.limits.quietMs, this.#steer.told.promise),
+      waitForAbort(signal),
+    ])
     signal.throwIfAborted()
     const { mode, model } = this.#steer.offers
     const modes = { ...mode, choices: mode.choices.map(one => ({ ...one, asks: isAsking(one) })) }
@@ -230,8 +233,7 @@ export class AcpAgent {
       if (!this.#capabilities?.sessionCapabilities?.list) return []
       const all = folders.map(async folder => {
         const cwd = await realPathOf(folder)
-        const request = this.#connection.agent.request('session/list', { cwd })
-        const { sessions } = await this.#within(request, 'session/list', signal)
+        const { sessions } = await this.#ask<ListSessionsResponse>('session/list', { cwd }, signal)
         const isOwn = (one: SessionInfo) =>
           [cwd, folder].includes(one.cwd) && !untouched.test(one.title ?? '')
         return sessions.filter(isOwn).map(({ sessionId, title, updatedAt }) => ({
@@ -272,12 +274,13 @@ export class AcpAgent {
       )
       noteStarting?.()
     })
-    const request = this.#connection.agent.request('initialize', {
+    const input = {
       protocolVersion: 1,
       clientInfo: { name: 'svc', version: '1' },
       clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
-    })
-    const answer = await this.#within(request, 'initialize', signal).finally(() => answered.abort())
+    }
+    const asked = this.#ask<InitializeResponse>('initialize', input, signal)
+    const answer = await asked.finally(() => answered.abort())
     if (answer.protocolVersion !== 1)
       throw agentError(`the agent speaks version ${answer.protocolVersion} of the protocol, svc version 1`)
     this.#capabilities = answer.agentCapabilities ?? {}
@@ -306,11 +309,7 @@ export class AcpAgent {
       configId === undefined
         ? [`session/set_${kind}`, { sessionId, [`${kind}Id`]: id }]
         : ['session/set_config_option', { sessionId, configId, value: id }]
-    const answer = await this.#within(
-      this.#connection.agent.request<unknown>(method, input),
-      `session/set_${kind}`,
-      signal,
-    )
+    const answer = await this.#ask<unknown>(method, input, signal)
     this.#steer.offers[kind].current = id
     this.#takeOffers(answer)
   }
@@ -318,16 +317,11 @@ export class AcpAgent {
   /** Continues a session. @returns what the agent answers; undefined if it does not know the session */
   async #continue(sessionId: string, cwd: string, signal: AbortSignal): Promise<object | undefined> {
     const { loadSession, sessionCapabilities } = this.#capabilities ?? {}
-    const { agent } = this.#connection
     const input = { sessionId, cwd, mcpServers: this.#options.servers }
+    const canResume = Boolean(sessionCapabilities?.resume)
+    if (!canResume && !loadSession) return undefined
     try {
-      let answer: unknown
-      const canResume = Boolean(sessionCapabilities?.resume)
-      if (canResume)
-        answer = await this.#within(agent.request('session/resume', input), 'session/resume', signal)
-      else if (loadSession)
-        answer = await this.#within(agent.request('session/load', input), 'session/load', signal)
-      else return undefined
+      const answer = await this.#ask(canResume ? 'session/resume' : 'session/load', input, signal)
       this.#session = sessionId
       this.#isLoaded = !canResume
       return Object(answer)
@@ -346,7 +340,7 @@ export class AcpAgent {
     let left = -1
     for (let nth = 0; nth < maxQuietWaits && left !== this.#budget.bytes; nth++) {
       left = this.#budget.bytes
-      await endsWithin(this.#options.limits.quietMs, aborts(signal))
+      await endsWithin(this.#options.limits.quietMs, waitForAbort(signal))
       signal.throwIfAborted()
     }
   }
@@ -368,7 +362,7 @@ export class AcpAgent {
       const cancel = () => void agent.notify('session/cancel', { sessionId }).catch(() => {})
       signal.addEventListener('abort', cancel, { once: true })
       const isOver = settled(answer)
-      await Promise.race([isOver, aborts(signal)])
+      await Promise.race([isOver, waitForAbort(signal)])
       if (signal.aborted) {
         if (!(await endsWithin(this.#options.limits.cancelMs, isOver))) {
           this.#options.log.warn('an agent does not end a turn that was cancelled; its program is ended')
@@ -391,10 +385,11 @@ export class AcpAgent {
     }
   }
 
-  /** Waits for an answer, but not for ever. */
-  async #within<T>(answer: Promise<T>, method: string, signal: AbortSignal): Promise<T> {
+  /** Asks the agent, and waits for the answer, but not for ever. */
+  async #ask<T>(method: string, input: object, signal: AbortSignal): Promise<T> {
     const { answerMs } = this.#options.limits
-    const isInTime = await Promise.race([endsWithin(answerMs, settled(answer)), aborts(signal)])
+    const answer = this.#connection.agent.request<T>(method, input)
+    const isInTime = await Promise.race([endsWithin(answerMs, settled(answer)), waitForAbort(signal)])
     signal.throwIfAborted()
     if (isInTime) return answer
     const problem = `the agent does not answer ${method} within ${answerMs / 1000} s`
@@ -436,12 +431,6 @@ const notAcp = (problem: string) =>
 
 /** Resolves when a promise has ended, however it did. */
 const settled = (promise: Promise<unknown>): Promise<unknown> => promise.catch(() => {})
-
-const aborts = (signal: AbortSignal): Promise<false> =>
-  new Promise(resolve => {
-    if (signal.aborted) resolve(false)
-    signal.addEventListener('abort', () => resolve(false), { once: true })
-  })
 
 /** Reads an update without the library's checks, which print on stderr what they do not know. */
 function toUpdate(params: unknown): { sessionId: unknown; update: Record<string, unknown> } {

@@ -3,6 +3,7 @@
  * hangs or dies stops no other. A program that has nothing to do ends; the session goes on in a new one.
  */
 import { type KeptSession, SvcError } from '../../index.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import type { AgentOffers, Backend, Prompt, SessionContext, TurnContext, TurnResult } from '../backend.ts'
 import { AcpAgent, type AcpLimits, type AcpOptions } from './acp-agent.ts'
 import { withLostNote } from './lost.ts'
@@ -16,15 +17,10 @@ export const createAcpBackend = (
   options: Omit<AcpOptions, 'limits'> & { limits?: Partial<AcpLimits> },
 ): Backend => new AcpBackend({ ...options, limits: { ...defaultLimits, ...options.limits } })
 
-class AcpBackend implements Backend {
-  readonly #options: AcpOptions
+class AcpBackend extends RoomPart<AcpOptions> implements Backend {
   /** Every program, those with the oldest turns first. The controller of an idle program stops its timer. */
   readonly #agents = new Map<AcpAgent, AbortController | undefined>()
   #isClosed = false
-
-  constructor(options: AcpOptions) {
-    this.#options = options
-  }
 
   async run(prompt: Prompt, context: TurnContext): Promise<TurnResult> {
     const { agent, isLost } = await this.#open(context)
@@ -39,7 +35,7 @@ class AcpBackend implements Backend {
   }
 
   async describe(folder: string, signal: AbortSignal): Promise<string> {
-    const agent = await AcpAgent.start({ folder }, this.#options)
+    const agent = await AcpAgent.start({ folder }, this.ports)
     try {
       return (await agent.openSession({ folder, signal })).mode
     } finally {
@@ -94,15 +90,12 @@ class AcpBackend implements Backend {
   }
 
   #start(context: SessionContext): Promise<AcpAgent> {
-    const { isolatedFrom = this.#options.isolatedFrom } = context
-    return AcpAgent.start(context, { ...this.#options, isolatedFrom })
+    const { isolatedFrom = this.ports.isolatedFrom } = context
+    return AcpAgent.start(context, { ...this.ports, isolatedFrom })
   }
 
   /** Returns the program that has the session. It may have a turn, or be ending. */
-  #agentOf({
-    agentSession,
-    isolatedFrom = this.#options.isolatedFrom,
-  }: SessionContext): AcpAgent | undefined {
+  #agentOf({ agentSession, isolatedFrom = this.ports.isolatedFrom }: SessionContext): AcpAgent | undefined {
     const isSame = (one: AcpAgent) => one.session === agentSession && one.isolatedFrom === isolatedFrom
     return agentSession === undefined ? undefined : [...this.#agents.keys()].find(isSame)
   }
@@ -120,7 +113,7 @@ class AcpBackend implements Backend {
   /** Keeps an idle program for the next turn, for a while. */
   #rest(agent: AcpAgent): void {
     if (!agent.isAlive || this.#isClosed) return void this.#end(agent)
-    const { clock, limits } = this.#options
+    const { clock, limits } = this.ports
     const rest = new AbortController()
     // Moves it to the end.
     this.#agents.delete(agent)

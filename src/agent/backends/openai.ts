@@ -9,6 +9,7 @@ import { startAwakeTimer } from '../../platform/clock.ts'
 import { apiFetch, failureTextOf } from '../../platform/fetch.ts'
 import { parseFields } from '../../platform/fields.ts'
 import { readText } from '../../platform/files.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { linkSignals } from '../../platform/signals.ts'
 import { withoutInlinePictures } from '../answer-files.ts'
 import type { AgentOffers, Backend, Prompt, SessionContext, TurnContext, TurnResult } from '../backend.ts'
@@ -35,13 +36,8 @@ export interface OpenAiOptions extends OpenAiConfig {
 
 export const createOpenAiBackend = (options: OpenAiOptions): Backend => new OpenAiBackend(options)
 
-class OpenAiBackend implements Backend {
-  readonly #options: OpenAiOptions
+class OpenAiBackend extends RoomPart<OpenAiOptions> implements Backend {
   readonly #closing = new AbortController()
-
-  constructor(options: OpenAiOptions) {
-    this.#options = options
-  }
 
   async run({ files, text }: Prompt, context: TurnContext): Promise<TurnResult> {
     const { agentSession, folder, signal } = context
@@ -61,7 +57,7 @@ class OpenAiBackend implements Backend {
     const isSame = isChatId(agentSession) && (await readChat(folder, agentSession)).length > 0
     try {
       const choices = (await this.#listModels(signal)).map(id => ({ id, name: id, description: '' }))
-      return { isSame, model: { choices, current: model ?? this.#options.model } }
+      return { isSame, model: { choices, current: model ?? this.ports.model } }
     } catch (untold) {
       return { isSame, untold }
     }
@@ -69,7 +65,7 @@ class OpenAiBackend implements Backend {
 
   /** @throws SvcError if the address cannot be asked, or refuses */
   async #listModels(signal: AbortSignal): Promise<string[]> {
-    const { url } = this.#options
+    const { url } = this.ports
     const address = toAddress(url).replace(/chat\/completions$/, 'models')
     const asking = { headers: await this.#authorization(), signal, timeoutMs: listMs }
     const response = await apiFetch(address, asking).catch(error => {
@@ -98,9 +94,9 @@ class OpenAiBackend implements Backend {
 
   async #ask(
     messages: readonly unknown[],
-    { model = this.#options.model, signal }: SessionContext,
+    { model = this.ports.model, signal }: SessionContext,
   ): Promise<TurnResult & { error?: SvcError }> {
-    const { silenceMs = longestSilenceMs, system = defaultSystem, url } = this.#options
+    const { silenceMs = longestSilenceMs, system = defaultSystem, url } = this.ports
     const all = [{ role: 'system', content: system }, ...messages]
     const headers = { 'content-type': 'application/json', ...(await this.#authorization()) }
     const silence = new AbortController()
@@ -133,7 +129,7 @@ class OpenAiBackend implements Backend {
   }
 
   async #authorization(): Promise<Record<string, string>> {
-    const { keyFile } = this.#options
+    const { keyFile } = this.ports
     if (keyFile === undefined) return {}
     // Read for each request, so that a new key needs no restart.
     const key = (await readText(keyFile))?.trim() ?? ''
