@@ -34,7 +34,7 @@ export class ResourceChangeNotifier extends RoomPart<NotifierPorts> implements R
   readonly #byPrincipal = new Map<Principal, PrincipalNotifier>()
 
   subscribe(by: Principal, listener: (change: ResourceChange) => void): () => void {
-    const notifier = this.#byPrincipal.get(by) ?? new PrincipalNotifier(this.ports, by)
+    const notifier = this.#byPrincipal.get(by) ?? new PrincipalNotifier({ ...this.ports, by })
     this.#byPrincipal.set(by, notifier)
     // A new function for each subscriber, so that two subscribers may pass the same listener.
     const subscriber = (change: ResourceChange) => listener(change)
@@ -52,17 +52,14 @@ export class ResourceChangeNotifier extends RoomPart<NotifierPorts> implements R
 }
 
 /** Notifies the listeners of one principal, from its creation until `stop`. */
-class PrincipalNotifier {
+class PrincipalNotifier extends RoomPart<NotifierPorts & { readonly by: Principal }> {
   readonly listeners = new Set<(change: ResourceChange) => void>()
-  readonly #ports: NotifierPorts
-  readonly #by: Principal
   readonly #stopped = new AbortController()
   readonly #follows = Promise.withResolvers<void>()
   readonly followed = this.#follows.promise
 
-  constructor(ports: NotifierPorts, by: Principal) {
-    this.#ports = ports
-    this.#by = by
+  constructor(ports: NotifierPorts & { readonly by: Principal }) {
+    super(ports)
     this.#follow().catch(error => {
       ports.log.warn('changes cannot be followed', { error })
       this.stop()
@@ -75,10 +72,10 @@ class PrincipalNotifier {
   }
 
   async #follow(): Promise<void> {
-    const { log } = this.#ports
-    const gateway = await this.#ports.gateway
+    const { log } = this.ports
+    const gateway = await this.ports.gateway
     const { signal } = this.#stopped
-    const changes = await invoke(followChanges, gateway, {}, createDirectCall({ by: this.#by }), log)
+    const changes = await invoke(followChanges, gateway, {}, createDirectCall({ by: this.ports.by }), log)
     if (signal.aborted) return
     const gathered = new Set<string>()
     const notifyLater = async () => {
@@ -115,7 +112,7 @@ class PrincipalNotifier {
    * URIs of 2026-07-28 literally.
    */
   #notifyUpdated(uri: string): void {
-    if (!mayRead(this.#by, uri)) return
+    if (!mayRead(this.ports.by, uri)) return
     for (const spelling of uris.spellingsOf(uri)) this.#notify({ kind: 'updated', uri: spelling })
   }
 
@@ -124,7 +121,7 @@ class PrincipalNotifier {
       try {
         listener(change)
       } catch (error) {
-        this.#ports.log.warn('resource change not passed on', { error })
+        this.ports.log.warn('resource change not passed on', { error })
       }
     }
   }

@@ -7,6 +7,7 @@ import { SvcError } from '../../index.ts'
 import { badArgument } from '../../model/error.ts'
 import { Lines } from '../../platform/byte-lines.ts'
 import { parseFields } from '../../platform/fields.ts'
+import { RoomPart } from '../../platform/runtime.ts'
 import { waitForAbort } from '../../platform/signals.ts'
 import type { Backend, Prompt, TurnContext, TurnResult } from '../backend.ts'
 import {
@@ -44,7 +45,7 @@ export function createCommandBackend(options: ProgramCommand): Backend {
       throw badArgument('command', `${placeOfPrompt} is a part of ${JSON.stringify(word)}`, {
         hint: `Make it an argument of its own. In a script of a shell: sh -c 'ask "$1"' sh ${placeOfPrompt}`,
       })
-  return new CommandBackend(options, findKnownProgram(command))
+  return new CommandBackend({ ...options, known: findKnownProgram(command) })
 }
 
 interface Run {
@@ -53,15 +54,12 @@ interface Run {
   readonly signal: AbortSignal
 }
 
-class CommandBackend implements Backend {
-  readonly #options: ProgramCommand
-  readonly #known: KnownProgram | undefined
-  readonly #runs = new Set<Run>()
+interface CommandPorts extends ProgramCommand {
+  readonly known: KnownProgram | undefined
+}
 
-  constructor(options: ProgramCommand, known: KnownProgram | undefined) {
-    this.#options = options
-    this.#known = known
-  }
+class CommandBackend extends RoomPart<CommandPorts> implements Backend {
+  readonly #runs = new Set<Run>()
 
   async run(prompt: Prompt, context: TurnContext): Promise<TurnResult> {
     const { folder, signal } = context
@@ -69,7 +67,8 @@ class CommandBackend implements Backend {
     const ending = [...this.#runs].filter(run => run.folder === folder && run.signal.aborted)
     await Promise.all(ending.map(({ program }) => program.ended))
     signal.throwIfAborted()
-    return this.#known ? this.#runKnown(this.#known, prompt, context) : this.#runPlain(prompt, context)
+    const { known } = this.ports
+    return known ? this.#runKnown(known, prompt, context) : this.#runPlain(prompt, context)
   }
 
   async close(): Promise<void> {
@@ -77,7 +76,7 @@ class CommandBackend implements Backend {
   }
 
   async #runPlain({ text }: Prompt, context: TurnContext): Promise<TurnResult> {
-    const { command } = this.#options
+    const { command } = this.ports
     const hasPlace = command.some(word => word.includes(placeOfPrompt))
     const args = hasPlace ? placePrompt(command, text) : command
     const output: Buffer[] = []
@@ -103,7 +102,7 @@ class CommandBackend implements Backend {
         context.keepSession?.(progress.session)
     })
     const resumed = toSessionId(context.agentSession)
-    const { command } = this.#options
+    const { command } = this.ports
     const args = [...command, ...known.argumentsFor(resumed, imagesOf(prompt.files), command)]
     const { end, failure } = await this.#spawn(args, prompt.text, context, bytes => lines.add(bytes))
     lines.end()
@@ -127,13 +126,13 @@ class CommandBackend implements Backend {
   async #spawn(
     command: readonly string[],
     input: string,
-    { folder, isolatedFrom = this.#options.isolatedFrom, signal }: TurnContext,
+    { folder, isolatedFrom = this.ports.isolatedFrom, signal }: TurnContext,
     take: (bytes: Buffer) => void,
   ): Promise<{ end: ProgramEnd; failure: (said: string) => SvcError }> {
     const program = await startProgram({
-      ...this.#options,
+      ...this.ports,
       isolatedFrom,
-      settings: this.#options.command,
+      settings: this.ports.command,
       command,
       folder,
     })

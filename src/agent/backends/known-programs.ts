@@ -17,6 +17,14 @@ export interface TurnProgress {
 }
 
 export interface KnownProgram {
+  /** Its names, and its packages. */
+  readonly program: RegExp
+  /** Words of which the command must have one. */
+  readonly needs: readonly string[]
+  /** Words with which svc adds nothing to the command. */
+  readonly leaves: readonly string[]
+  /** The options for the format in which it prints events. With another format, svc reads the output as plain text. */
+  readonly format: readonly string[]
   /** Returns the arguments to add to the command: options that it has already are left out. The prompt follows on stdin. */
   argumentsFor(
     session: string | undefined,
@@ -52,17 +60,6 @@ function begin(progress: TurnProgress, id: unknown): void {
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-/**
- * The options for the format in which each program prints events. If the user sets another format, svc reads the
- * output as plain text.
- */
-const formats = {
-  // With `json` an unknown session and a crash look alike: both print nothing.
-  claude: ['--output-format', 'stream-json'],
-  codex: ['--json'],
-  openCode: ['--format', 'json'],
-} as const
-
 /** Returns the options that a command does not have. Codex refuses one that it is given twice. */
 const unlessGiven = (command: readonly string[], ...options: readonly (readonly string[])[]): string[] =>
   options.filter(option => !isGiven(command, option)).flat()
@@ -75,8 +72,13 @@ function isGiven(command: readonly string[], option: readonly string[]): boolean
 
 /** Claude Code: `claude -p`. It reads pictures by their paths in the prompt. */
 const claude: KnownProgram = {
+  program: /^(claude|@anthropic-ai\/claude-code)$/,
+  needs: ['-p', '--print'],
+  leaves: ['-r', '--resume', '-c', '--continue', '--session-id'],
+  // With `json` an unknown session and a crash look alike: both print nothing.
+  format: ['--output-format', 'stream-json'],
   argumentsFor: (session, _images, command) => [
-    ...unlessGiven(command, formats.claude, ['--verbose']),
+    ...unlessGiven(command, claude.format, ['--verbose']),
     ...(session === undefined ? [] : ['--resume', session]),
   ],
   take({ is_error, message, result, session_id, subtype, type }, progress) {
@@ -92,12 +94,16 @@ const claude: KnownProgram = {
 
 /** Codex: `codex exec`. */
 const codex: KnownProgram = {
+  program: /^(codex|@openai\/codex)$/,
+  needs: ['exec', 'e'],
+  leaves: ['-', 'resume', 'fork', 'review'],
+  format: ['--json'],
   argumentsFor: (session, images, command) => [
     // The folder of a conversation is no repository.
     ...unlessGiven(command, ['--skip-git-repo-check']),
     ...(session === undefined ? [] : ['resume']),
     ...images.flatMap(path => ['--image', path]),
-    ...unlessGiven(command, formats.codex),
+    ...unlessGiven(command, codex.format),
     ...(session === undefined ? [] : [session]),
     '-',
   ],
@@ -112,8 +118,12 @@ const codex: KnownProgram = {
 
 /** OpenCode: `opencode run`. */
 const openCode: KnownProgram = {
+  program: /^(opencode|opencode-ai)$/,
+  needs: ['run'],
+  leaves: ['-s', '--session', '-c', '--continue', '-i', '--interactive', '--command'],
+  format: ['--format', 'json'],
   argumentsFor: (session, images, command) => [
-    ...unlessGiven(command, formats.openCode),
+    ...unlessGiven(command, openCode.format),
     ...(session === undefined ? [] : ['--session', session]),
     ...images.map(path => `--file=${path}`),
   ],
@@ -125,40 +135,6 @@ const openCode: KnownProgram = {
     if (type === 'error') progress.error = textOf(error?.data?.message) || textOf(error?.message) || 'error'
   },
 }
-
-/**
- * Known programs, by name or package: the words that the command must have, and the words with which svc adds nothing
- * to it.
- */
-const presets: readonly {
-  readonly program: RegExp
-  readonly needs: readonly string[]
-  readonly leaves: readonly string[]
-  readonly format: readonly string[]
-  readonly preset: KnownProgram
-}[] = [
-  {
-    program: /^(claude|@anthropic-ai\/claude-code)$/,
-    needs: ['-p', '--print'],
-    leaves: ['-r', '--resume', '-c', '--continue', '--session-id'],
-    format: formats.claude,
-    preset: claude,
-  },
-  {
-    program: /^(codex|@openai\/codex)$/,
-    needs: ['exec', 'e'],
-    leaves: ['-', 'resume', 'fork', 'review'],
-    format: formats.codex,
-    preset: codex,
-  },
-  {
-    program: /^(opencode|opencode-ai)$/,
-    needs: ['run'],
-    leaves: ['-s', '--session', '-c', '--continue', '-i', '--interactive', '--command'],
-    format: formats.openCode,
-    preset: openCode,
-  },
-]
 
 /** Returns where the program of a command stands: behind what fetches packages. */
 const packageAt = ([launcher = '', ...words]: readonly string[]): number =>
@@ -172,11 +148,11 @@ export function findKnownProgram(command: readonly string[]): KnownProgram | und
   const at = packageAt(command)
   const name = nameOf(command[at] ?? '')
   const args = command.slice(at + 1).map(word => word.replace(/=.*/s, ''))
-  const found = presets.find(({ program }) => program.test(name))
+  const found = [claude, codex, openCode].find(({ program }) => program.test(name))
   const has = (words: readonly string[]) => words.some(word => args.includes(word))
   if (!found || !has(found.needs) || has([...found.leaves, placeOfPrompt])) return undefined
   const [format = ''] = found.format
-  return has([format]) && !isGiven(command, found.format) ? undefined : found.preset
+  return has([format]) && !isGiven(command, found.format) ? undefined : found
 }
 
 /** The variables with which programs reach their models. */
