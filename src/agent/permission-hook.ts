@@ -37,12 +37,9 @@ const tailBytes = 1_000_000
  * @throws SvcError `invalid_arguments` if it is not JSON
  */
 export function readHookRequest(text: string): HookRequest | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
+  const value = attempt<unknown>(() => JSON.parse(text))
+  if (value === undefined)
     throw badArgument('stdin', 'expected the JSON that Claude Code writes to a PermissionRequest hook')
-  }
   return Value.Check(HookRequest, value) && !onScreen.has(value.tool_name) ? value : undefined
 }
 

@@ -6,6 +6,7 @@ import type { CallerLocation, Tool } from '../operations/operation.ts'
 import { parse } from '../operations/parse.ts'
 import { type JsonSchema, toJsonSchema } from '../operations/schema.ts'
 import { createMessageBudget, type Format, type PictureLimits } from '../operations/untrusted.ts'
+import { attempt } from '../platform/fields.ts'
 
 /**
  * Default of `max_chars`. Clients cut longer answers: Cline at 8,000 characters of JSON text, Codex at about
@@ -146,7 +147,7 @@ const widening: ReadonlySet<string> = new Set(['user_id', 'session_name', 'ack',
  */
 export function readGiven({ items, properties, type }: JsonSchema, given: unknown): unknown {
   const isText = (type === 'array' || type === 'object') && typeof given === 'string'
-  const value = isText ? readJsonText(given) : given
+  const value = isText ? (attempt(() => JSON.parse(given)) ?? given) : given
   if (Array.isArray(value)) return items ? value.map(one => readGiven(items, one)) : value
   if (!properties || typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
@@ -154,14 +155,6 @@ export function readGiven({ items, properties, type }: JsonSchema, given: unknow
       field === null && !widening.has(key) ? [] : [[key, readGiven(properties[key] ?? {}, field)]],
     ),
   )
-}
-
-function readJsonText(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
 }
 
 /**

@@ -15,6 +15,7 @@ import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { findFault, formatFault } from '../model/bad-json.ts'
 import { Lines } from '../platform/byte-lines.ts'
 import { endsWithin } from '../platform/clock.ts'
+import { attempt } from '../platform/fields.ts'
 import { isPeerOpen } from '../platform/libc.ts'
 import type { Log } from '../platform/log.ts'
 import { RoomPart } from '../platform/runtime.ts'
@@ -218,14 +219,9 @@ class LineReader extends RoomPart<{ input: Readable; log: Log; take: (message: J
   }
 
   #takeLine(line: string): void {
-    let message: JSONRPCMessage
-    try {
-      message = deserializeMessage(line)
-    } catch {
-      void this.#logFault(line)
-      return
-    }
-    this.ports.take(message)
+    const message = attempt(() => deserializeMessage(line))
+    if (message) this.ports.take(message)
+    else void this.#logFault(line)
   }
 
   async #logFault(line: string): Promise<void> {
