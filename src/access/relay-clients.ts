@@ -59,9 +59,8 @@ export class RelayClients extends RoomPart<RelayPorts> {
       })
     const { bot_id = '', user_id } = record?.bot ?? {}
     const facts: RelayFacts = { token, base_url, cdn_url: `${base_url}/ilink/c2c`, bot_id, user_id }
-    const client = await this.#find(id)
     return withoutUndefined({
-      ...(await this.#show(client!)),
+      ...(await this.#show((await this.#find(id))!)),
       ...facts,
       others,
       settings: input.for && relaySettingsOf(input.for, facts),

@@ -167,7 +167,9 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
     withLogName(runtime, 'keys'),
   )
   const findUrl = async () =>
-    config.publicUrl ?? (await findServiceUrl(config.basePath, 'relay')) ?? `http://127.0.0.1:${config.port}`
+    config.publicUrl ??
+    (await findServiceUrl(config.basePath, 'relay')) ??
+    `http://127.0.0.1:${config.port || 8000}`
   const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
   return {
     accounts,

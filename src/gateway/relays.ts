@@ -272,12 +272,7 @@ export class Relays extends RunningPart<RelaysPorts> {
 }
 
 /** Errors that are no refusal of a send. */
-const passing: ReadonlySet<string> = new Set([
-  'unauthorized',
-  'store_unavailable',
-  'shutting_down',
-  'internal',
-])
+const passing = new Set<string>(['unauthorized', 'store_unavailable', 'shutting_down', 'internal'])
 
 const lateError = () => new SvcError('rate_limited', 'the program waits no longer: this message was not sent')
 

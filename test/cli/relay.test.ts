@@ -37,6 +37,9 @@ test('a program is added with its files, listed, and removed', async () => {
   expect(added.stderr).toContain(path)
   const next = await run('add', 'nonebot', '--session', 'work', '--for', 'nonebot')
   expect(next.stdout).toContain('CLAWEIXIN_TOKEN=')
+  // No service runs: it gets the address at which one would listen, and the person is told.
+  expect(next.stdout).toContain('CLAWEIXIN_API_ROOT=http://127.0.0.1:8000\n')
+  expect([added.stderr.includes('svc openapi'), next.stderr.includes('svc openapi')]).toEqual([false, true])
   expect(next.stderr).toContain('claw')
   const list = await run('list')
   for (const word of ['claw', 'nonebot', '0 of 3', '0 of all']) expect(list.stdout).toContain(word)
@@ -143,6 +146,7 @@ for (const [title, args, expected] of [
         await (await post(`${panel}/api/call/add_relay`, { name: 'two' }, signedIn)).json(),
         JSON.parse((await svc(['relay', 'add', 'three', '-d', t.dir, '--json'], { home })).stdout),
       ]
+      expect((await svc(['relay', 'add', 'four', '-d', t.dir], { home })).stderr).not.toContain('svc openapi')
       expect(added.map(({ base_url, cdn_url }) => [base_url, cdn_url])).toEqual(
         added.map(() => [right, `${right}/ilink/c2c`]),
       )

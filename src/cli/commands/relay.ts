@@ -1,11 +1,12 @@
 /** Declares `svc relay` and its subcommands: programs that speak WeChat's protocol to svc. */
+import { findServiceUrl } from '../../config/notes.ts'
 import { SvcError } from '../../model/error.ts'
 import type { AddedRelay } from '../../model/relay.ts'
 import * as relay from '../../operations/relays.ts'
 import { formatCount, formatLocalTime } from '../../platform/format.ts'
 import { findHomeFolder } from '../../platform/process.ts'
 import { relayFileOf, writeRelaySetting } from '../../setup/relay-programs.ts'
-import type { Command } from '../command.ts'
+import { type Command, toolConfig } from '../command.ts'
 import { operationCommand } from '../operation-command.ts'
 import { type CommandOutput, tableView, unprintedError } from '../show.ts'
 import { oneLine } from '../terminal.ts'
@@ -80,5 +81,8 @@ async function writeFiles(ask: Ask, command: Command, { settings = [] }: AddedRe
     })
     written.push(`written: ${path}${copy ? ` (what was there: ${copy})` : ''}`)
   }
-  return { note: [...written, ...[note].flat()] }
+  const isServed =
+    command.opts().url !== undefined || (await findServiceUrl(toolConfig(command).basePath, 'relay'))
+  const start = !isServed && 'No service runs here: start svc openapi, or name its address with --url.'
+  return { note: [...written, start, ...[note].flat()] }
 }
