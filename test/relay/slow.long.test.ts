@@ -2,14 +2,14 @@
 import { expect } from 'bun:test'
 import { given } from '../support/given.ts'
 import { until } from '../support/until.ts'
-import { withRelay } from './driver.ts'
+import { maxUploadBytes, withRelay } from './driver.ts'
 import { openMany, SlowCall, uploadAddress } from './slow-calls.ts'
 
 given(withRelay)(
   'a call whose body trickles in ends within a minute and a half',
   async ({ t, url, add }) => {
     const program = await add('one')
-    const address = await uploadAddress(program, t.bots.get('default')!.user_id, 10_000_000)
+    const address = await uploadAddress(program, t.bots.get('default')!.user_id, maxUploadBytes)
     const send = `${url}/ilink/bot/sendmessage`
     const kinds = [
       ['an upload', address, undefined, 422],

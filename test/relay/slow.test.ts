@@ -45,10 +45,8 @@ it('bodies without a token of a program are not read', async ({ t, url, add }) =
   expect(await program.read(1)).toHaveLength(1)
   expect((await program.say('answer')).body.ret).toBe(0)
   await until('all are answered', 20_000, () => open.calls.every(({ status }) => status !== 0))
-  expect(open.calls.filter((_, nth) => nth % 2).every(({ status }) => status === 400)).toBe(true)
-  expect(
-    open.calls
-      .filter((_, nth) => !(nth % 2))
-      .every(({ answer }) => /"errcode":-14|^HTTP\/1.1 (429|503)/.test(answer)),
-  ).toBe(true)
+  // After a hundred of them an address is slowed down.
+  const known = [/^HTTP\/1.1 (200|429|503)/, /^HTTP\/1.1 (400|429|503)/]
+  expect(open.calls.filter(({ answer }, nth) => !known[nth % 2]!.test(answer))).toEqual([])
+  expect(open.calls.slice(0, 2).map(({ status }) => status)).toEqual([200, 400])
 })
