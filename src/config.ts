@@ -290,19 +290,24 @@ function parseValue(option: OptionSpec, text: string, from: string) {
   }
 }
 
+/** Returns the ports at the host of the service, by their flags; undefined for one that it does not use. */
+export const portsOf = ({ socket, port, adminPort, metricsPort, relayPort }: Config) => ({
+  '--port': socket === undefined ? port : undefined,
+  '--admin-port': adminPort,
+  '--metrics-port': metricsPort,
+  '--relay-port': relayPort,
+})
+
 /** Checks what depends on several options, and freezes the config. */
 function checkConfig(config: Config, flags: Flags): Config {
-  const { port, adminPort, metricsPort, relayPort, sandbox, sandboxPort, socket } = config
+  const { sandbox, sandboxPort, socket } = config
   if (socket !== undefined && flags.port !== undefined) {
     throw badArgument('--socket', 'expected without --port', {
       hint: 'Use one of them: a socket replaces host and port.',
     })
   }
   const ports = Object.entries({
-    '--port': socket === undefined ? port : undefined,
-    '--admin-port': adminPort,
-    '--metrics-port': metricsPort,
-    '--relay-port': relayPort,
+    ...portsOf(config),
     '--sandbox-port': sandbox ? sandboxPort : undefined,
   })
   for (const [nth, [flag, value]] of ports.entries()) {

@@ -220,7 +220,7 @@ test('only config reads the environment', () => {
   ).toEqual([])
   expect(
     placesOf(
-      /\bSVC_\w*|\benv\.get\b|\benv\s*\.\s*(?!(?:no_proxy|HOME)\b)\w+/g,
+      /\bSVC_\w*|\benv\.get\b|\benv\s*\.\s*(?!(?:no_proxy|HOME|LISTEN_(?:PID|FDS))\b)\w+/g,
       source => !handsOn(source),
       ({ code }) => code,
     ),

@@ -7,7 +7,7 @@ import { resolve } from 'node:path'
 import process from 'node:process'
 import { localFilesOf } from '../config/local-files.ts'
 import { listNotes, type NotedAddress } from '../config/notes.ts'
-import type { Config } from '../config.ts'
+import { type Config, portsOf } from '../config.ts'
 import type { RunningGateway } from '../gateway/gateway.ts'
 import { findConfigured } from '../inspect/healthz.ts'
 import { badArgument, SvcError } from '../model/error.ts'
@@ -21,6 +21,7 @@ import {
   serve,
   toReachableUrl,
 } from '../platform/serve.ts'
+import { findActivatedSocket } from '../platform/socket-activation.ts'
 import { reasonOf } from '../platform/system-error.ts'
 import type { Repetition, Tasks } from '../platform/tasks.ts'
 import { lacksTrustedProxy, withoutPrefix } from '../server/behind-proxy.ts'
@@ -226,24 +227,9 @@ export async function toListenError(
  * @throws SvcError if an address cannot be used
  */
 export async function tryAddresses(config: Config, isPhoneFree: boolean): Promise<void> {
-  const {
-    adminPort,
-    basePath,
-    host,
-    metricsPort,
-    port,
-    relayPort,
-    sandbox,
-    sandboxHost,
-    sandboxPort,
-    socket,
-  } = config
-  const addresses: [host: string, flag: string, port: number | undefined][] = [
-    [host, '--port', socket === undefined ? port : 0],
-    [host, '--admin-port', adminPort],
-    [host, '--metrics-port', metricsPort],
-    [host, '--relay-port', relayPort],
-  ]
+  const { basePath, host, sandbox, sandboxHost, sandboxPort } = config
+  const ports = Object.entries(portsOf(config))
+  const addresses = ports.map(([flag, port]): [string, string, number | undefined] => [host, flag, port])
   // Another process may already run an existing sandbox on that port.
   if (sandbox && !isPhoneFree && !(await fileExists(localFilesOf(basePath).sandbox)))
     addresses.push([sandboxHost, '--sandbox-port', sandboxPort])
@@ -255,7 +241,8 @@ export async function tryAddresses(config: Config, isPhoneFree: boolean): Promis
 
 /** Listens for a moment on this address. @throws SvcError if that fails */
 export async function tryAddress(hostname: string, flag: string, port: number | undefined): Promise<void> {
-  if (port === undefined) return
+  // Those whose connections wait in systemd's socket must not get this answer.
+  if (port === undefined || (await findActivatedSocket(port))) return
   const starting = () => new Response('svc is starting\n', { status: 503 })
   const server = await serve({ hostname, port, fetch: starting }).catch(async (error): Promise<never> => {
     throw await toListenError(error, flag, port, hostname)

@@ -1,5 +1,6 @@
 /** Plans a service from the typed options and the environment, and reads the state of an installed one. */
 
+import { isIP, isIPv6 } from 'node:net'
 import { join } from 'node:path'
 import { Command as Commander } from 'commander'
 import { isGuessable, secretFilesOf } from '../config/token-file.ts'
@@ -9,6 +10,7 @@ import {
   findSudoUser,
   findUserFolders,
   pickNetworkVariables,
+  portsOf,
   readConfig,
   writeOptions,
 } from '../config.ts'
@@ -46,14 +48,13 @@ export interface ServiceFlags {
   readonly name: string
   readonly json?: boolean
   readonly print?: boolean
+  readonly socketActivation?: boolean
 }
 
 const keyVariables = [
   ['secretKey', 'SVC_SECRET_KEY', '--secret-key-file'],
   ['newSecretKey', 'SVC_NEW_SECRET_KEY', '--new-secret-key-file'],
 ] as const
-/** Default of `--drain` for a unit of systemd. */
-const drainByUnit = '5'
 
 /** Returns the command that starts this program (for a definition), and the word that people type for it. */
 export function ownProgramOf({ program }: Io): { command: string[]; word: string } {
@@ -77,7 +78,9 @@ export async function planService(
 ): Promise<{ plan: ServicePlan; config: Config }> {
   const isSystem = service.scope === 'system'
   const account = isSystem ? await chooseAccount(flags, service.name, manager) : undefined
-  const config = serviceConfigOf(command, service, account, manager.title === 'systemd' ? drainByUnit : '0')
+  // What connects to a socket that systemd holds waits for all of it.
+  const drain = manager.title !== 'systemd' ? '0' : flags.socketActivation ? '1' : '5'
+  const config = serviceConfigOf(command, service, account, drain)
   // A printed definition may be meant for another machine, which has the files.
   const token = flags.print && config.token === undefined ? undefined : await readTokenOption(config)
   // Such a service would refuse to start, after the running one was stopped for it.
@@ -89,6 +92,11 @@ export async function planService(
       throw badArgument(variable, 'an installed service takes the secret key from a file only', {
         hint: `Write the key into a file that the user of the service may read, unset the variable, and add ${flag} FILE.`,
       })
+  const notifies = manager.title === 'systemd' && canNotify
+  if (flags.socketActivation && !(notifies && isIP(config.host)))
+    throw badArgument('--socket-activation', 'expected systemd, svc on Bun, and an IP address as --host')
+  const host = isIPv6(config.host) ? `[${config.host}]` : config.host
+  const ports = Object.values(portsOf(config)).flatMap(port => port || [])
   const again = writeOptions('openapi', command.opts<Flags>(), config, {
     without: ['basePath', 'banner', 'drain', 'token'],
     env: command.io.env,
@@ -108,11 +116,12 @@ export async function planService(
       folder => !isInside(config.basePath, folder),
     ),
     account,
-    bindsLowPort: [config.port, config.adminPort, config.sandbox ? config.sandboxPort : 0].some(
-      port => port !== undefined && port > 0 && port < 1024,
+    heldAddresses: flags.socketActivation ? ports.map(port => `${host}:${port}`) : undefined,
+    bindsLowPort: [...(flags.socketActivation ? [] : ports), config.sandbox ? config.sandboxPort : 0].some(
+      port => port > 0 && port < 1024,
     ),
     drain: config.drain,
-    notifies: manager.title === 'systemd' && canNotify,
+    notifies,
     // A printed definition may be meant for another machine, so it gets no network settings of this one.
     environment: { ...again.variables, ...(flags.print ? {} : pickNetworkVariables(command.io.env)) },
     token: config.token,

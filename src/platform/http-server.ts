@@ -33,7 +33,10 @@ export interface RunningServer {
   readonly url: string
   readonly hostname: string
   readonly port: number
-  /** Ends each connection with its next response, so that its client connects again, to another node if there is one. */
+  /**
+   * Ends each connection with its next response, so that its client connects again, to another node if there is one. Where
+   * systemd holds the socket, new connections wait for the next process.
+   */
   drain(): void
   /**
    * Accepts no new calls, lets running ones finish for `graceMs`, then cuts them off. Resolves within

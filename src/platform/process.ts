@@ -89,6 +89,12 @@ export function readFetchLimit(env: NodeJS.ProcessEnv = process.env): number {
   return Number.isInteger(limit) && limit >= 1 && limit <= 65_535 ? limit : defaultFetchLimit
 }
 
+/** Returns the descriptors of the sockets that systemd holds for this process. See sd_listen_fds(3). */
+export const listActivatedFds = (env: NodeJS.ProcessEnv = process.env): number[] =>
+  process.versions.bun && env.LISTEN_PID === String(process.pid)
+    ? Array.from({ length: Number(env.LISTEN_FDS) || 0 }, (_, nth) => 3 + nth)
+    : []
+
 /**
  * Raises Bun's limit of 256 fetches at the same time. Bun reads the limit from the environment at its very
  * start, so the process replaces itself once (same pid, same terminal). Call this first: code loaded before
@@ -100,6 +106,8 @@ export function readFetchLimit(env: NodeJS.ProcessEnv = process.env): number {
  */
 export function raiseFetchLimit(): void {
   if (!process.versions.bun || process.env[fetchLimitVariable] !== undefined || !process.execve) return
+  // Bun's execve closes the sockets that systemd holds. The unit of svc has the variable.
+  if (listActivatedFds().length > 0) return
   const args = isCompiled
     ? [process.execPath, ...process.argv.slice(2)]
     : [process.execPath, ...process.execArgv, ...process.argv.slice(1)]

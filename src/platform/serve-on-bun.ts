@@ -25,6 +25,7 @@ import {
 } from './http-server.ts'
 import { type Listener, openListeners } from './listeners.ts'
 import { RoomPart } from './runtime.ts'
+import type { ActivatedSocket } from './socket-activation.ts'
 
 /**
  * A connection whose last call was not accepted is closed after this many seconds of silence, together with
@@ -39,7 +40,8 @@ const strangerSeconds = 20
  */
 const defaultAnswerSeconds = 240
 
-export function serveOnBun(options: ServeOptions): RunningServer {
+/** @param activated the socket that systemd holds at the port */
+export function serveOnBun(options: ServeOptions, activated?: ActivatedSocket): RunningServer {
   const checkHost = createHostCheck()
   const { socket, hostname } = options
   const state: BunServerState = {
@@ -51,6 +53,8 @@ export function serveOnBun(options: ServeOptions): RunningServer {
   }
   const start = (port: number, tls?: { cert: string; key: string }): Listener => {
     const own = { isOld: false }
+    const held = port === options.port ? activated : undefined
+    const place = { hostname, port: held ? 0 : port, tls }
     const common = {
       development: false as const,
       // The REST and MCP handlers count body bytes themselves.
@@ -67,10 +71,11 @@ export function serveOnBun(options: ServeOptions): RunningServer {
     const server =
       socket === undefined
         ? // Without `reusePort: false`, `development: false` shares the port with any other such server (Bun 1.4.5).
-          Bun.serve({ ...common, hostname, port, tls, reusePort: false, idleTimeout: strangerSeconds })
+          Bun.serve({ ...common, ...place, reusePort: false, idleTimeout: strangerSeconds })
         : Bun.serve({ ...common, unix: socket })
+    held?.give(server.port ?? 0)
     return {
-      port: server.port ?? port,
+      port: held ? port : (server.port ?? port),
       finish() {
         own.isOld = true
         return server.stop(false)
@@ -97,6 +102,7 @@ export function serveOnBun(options: ServeOptions): RunningServer {
     port,
     drain() {
       state.isDraining = true
+      activated?.release()
     },
     stop: graceMs => stop(graceMs).finally(() => clearInterval(liftTimer)),
   }

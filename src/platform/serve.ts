@@ -6,6 +6,7 @@ import process from 'node:process'
 import type { RunningServer, ServeOptions } from './http-server.ts'
 import { serveOnBun } from './serve-on-bun.ts'
 import { serveOnDeno } from './serve-on-deno.ts'
+import { findActivatedSocket } from './socket-activation.ts'
 
 export type { Peer, RunningServer, ServeOptions } from './http-server.ts'
 
@@ -14,9 +15,9 @@ export type { Peer, RunningServer, ServeOptions } from './http-server.ts'
  *   is not a socket
  */
 export async function serve(options: ServeOptions): Promise<RunningServer> {
-  const { socket } = options
+  const { port, socket } = options
   const start = process.versions.bun ? serveOnBun : serveOnDeno
-  if (socket === undefined) return start(options)
+  if (socket === undefined) return start(options, await findActivatedSocket(port))
   // Loaded on use: node:net is 1 ms of a start.
   const { clearSocket, trackSocket, runPrivately } = await import('./socket-file.ts')
   await clearSocket(socket)

@@ -5,13 +5,7 @@ import { dirname } from 'node:path'
 import { SvcError } from '../model/error.ts'
 import { readText, replaceKeepingRights, statOf } from '../platform/files.ts'
 import { launchdService } from './launchd.ts'
-import {
-  definitionOf,
-  type ServiceFolders,
-  type ServiceManager,
-  type ServiceName,
-  type ServicePlan,
-} from './plan.ts'
+import type { ServiceFolders, ServiceManager, ServiceName, ServicePlan } from './plan.ts'
 import { systemdService } from './systemd.ts'
 
 /**
@@ -36,9 +30,7 @@ export function managerOf(
   throw new SvcError(
     'internal',
     `svc installs services of systemd and launchd, and ${platform} has neither`,
-    {
-      hint,
-    },
+    { hint },
   )
 }
 
@@ -99,10 +91,12 @@ export async function readOwnDefinition(manager: ServiceManager): Promise<string
       hint: 'Choose another name with --name, or move that away.',
     })
   }
-  const path = definitionOf(manager)
-  const text = await readText(path)
-  if (text === undefined || manager.files.parseCommand(text)) return text
-  throw new SvcError('forbidden', `${path} was not written by svc`, {
-    hint: 'Choose another name with --name, or move that file away.',
-  })
+  const { definitions, isOwn } = manager.files
+  const texts = await Promise.all(definitions.map(readText))
+  for (const [nth, path] of definitions.entries())
+    if (texts[nth] !== undefined && !isOwn(texts[nth]))
+      throw new SvcError('forbidden', `${path} was not written by svc`, {
+        hint: 'Choose another name with --name, or move that file away.',
+      })
+  return texts.at(-1)
 }

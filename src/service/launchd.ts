@@ -42,6 +42,8 @@ export function launchdService(
     files: {
       paths: [tokenPath, path],
       tokenPath,
+      definitions: [path],
+      isOwn: text => text.includes(plistMark),
       parseCommand: parsePlistCommand,
       createFiles(plan: ServicePlan) {
         const isSecret = Object.keys(plan.environment).length > 0

@@ -42,6 +42,8 @@ export interface ServicePlan extends ServiceName {
   readonly readFiles?: readonly string[]
   /** User that it runs as; only for a service of the machine. */
   readonly account?: ServiceAccount
+  /** Addresses whose sockets systemd holds for it: `127.0.0.1:8000`. */
+  readonly heldAddresses?: readonly string[]
   /** True if it binds a port below 1024. */
   readonly bindsLowPort: boolean
   /** Seconds that it goes on serving after it was asked to stop. Its own end takes up to 5 s more. */
@@ -99,6 +101,10 @@ interface ServiceFiles {
   readonly tokenPath: string
   /** Returns the files for a plan; the last one is the definition. */
   createFiles(plan: ServicePlan): ServiceFile[]
+  /** The paths of those that are no secrets: the definition, after the unit of its sockets with systemd. */
+  readonly definitions: readonly string[]
+  /** Returns true for the text of one of them that svc wrote. */
+  isOwn(text: string): boolean
   /** Returns program and arguments from a definition that svc wrote; undefined for any other. */
   parseCommand(definition: string): string[] | undefined
 }

@@ -25,6 +25,7 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
   const isSystem = scope === 'system'
   const unit = `${name}.service`
   const path = join(isSystem ? folders.etc : folders.config, 'systemd', scope, unit)
+  const [socket, socketPath] = [`${name}.socket`, join(dirname(path), `${name}.socket`)]
   const own = join(isSystem ? folders.etc : folders.config, 'svc')
   const [tokenPath, environmentPath] = [join(own, `${name}.token`), join(own, `${name}.env`)]
   const scoped = isSystem ? [] : ['--user']
@@ -47,8 +48,10 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
   return {
     title: 'systemd',
     files: {
-      paths: [tokenPath, environmentPath, path],
+      paths: [tokenPath, environmentPath, socketPath, path],
       tokenPath,
+      definitions: [socketPath, path],
+      isOwn: text => text.startsWith(unitMark),
       parseCommand: parseUnitCommand,
       createFiles(plan) {
         const lines = Object.entries(plan.environment).map(([name, value]) =>
@@ -59,7 +62,10 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
           ? [{ path: environmentPath, text: environment, mode: 0o600 }]
           : []
         const text = formatUnit(plan, { lib: folders.lib, environmentPath: secrets[0]?.path })
-        return [...tokenFilesOf(plan, tokenPath), ...secrets, { path, text, mode: 0o644 }]
+        const definitions: ServiceFile[] = [{ path, text, mode: 0o644 }]
+        if (plan.heldAddresses)
+          definitions.unshift({ path: socketPath, text: formatSocketUnit(plan), mode: 0o644 })
+        return [...tokenFilesOf(plan, tokenPath), ...secrets, ...definitions]
       },
     },
     advice,
@@ -70,11 +76,15 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
       throw unreachableError(isSystem, stderr.trim().split('\n')[0] ?? '')
     },
     async start() {
+      // It may have other ports now. Fails, as intended, where there is none.
+      await call('stop', socket)
       await must('daemon-reload')
       await must('enable', '--quiet', unit)
       await must('restart', unit)
     },
     async stop(remove) {
+      // First: a connection would start the service again.
+      await call('stop', socket)
       await must('disable', '--quiet', '--now', unit)
       await remove()
       await call('daemon-reload')
@@ -84,23 +94,14 @@ export function systemdService({ name, scope }: ServiceName, folders: ServiceFol
   }
 }
 
-const queriedProperties = [
-  'LoadState',
-  'UnitFileState',
-  'ActiveState',
-  'SubState',
-  'MainPID',
-  'NRestarts',
-  'ActiveEnterTimestamp',
-  'Result',
-  'ExecMainStatus',
-]
+const queriedProperties =
+  'LoadState,UnitFileState,ActiveState,SubState,MainPID,NRestarts,ActiveEnterTimestamp,Result,ExecMainStatus'
 
 async function stateOf(
   call: (...args: string[]) => Promise<ProgramResult>,
   unit: string,
 ): Promise<ServiceState> {
-  const { stdout } = await call('show', unit, `--property=${queriedProperties.join(',')}`)
+  const { stdout } = await call('show', unit, `--property=${queriedProperties}`)
   const of: Record<string, string | undefined> = Object.fromEntries(
     [...stdout.matchAll(/^(\w+)=(.*)$/gm)].map(([, name, value]) => [name, value]),
   )
@@ -176,16 +177,13 @@ export function formatUnit(plan: ServicePlan, { lib, environmentPath }: UnitPath
   const isSystem = scope === 'system'
   const inLib = isSystem && isStateFolder(dataDir, lib)
   const outside = [...(inLib ? [] : [dataDir]), ...writtenFolders]
-  const systemctl = isSystem ? 'systemctl' : 'systemctl --user'
-  return `${unitMark}, which writes it anew each time.
-# Settings of your own: ${systemctl} edit ${name}
-
-[Unit]
+  return `${formatHead(plan, name)}[Unit]
 Description=svc: WeChat bot accounts as tools
 ${formatLines(
   // Not network-online.target: svc itself waits for a network, and is reachable from this machine until
   // then.
   isSystem && 'After=network.target',
+  plan.heldAddresses && [`Requires=${name}.socket`, `After=${name}.socket`],
   // No limit of restarts: causes such as a full disk or a port in use go away.
   'StartLimitIntervalSec=0',
 )}
@@ -220,6 +218,24 @@ ${isSystem ? formatRestrictions(plan, outside) : formatLines(commonRestrictions)
 WantedBy=${isSystem ? 'multi-user.target' : 'default.target'}
 `
 }
+
+/** Formats the unit of sockets that systemd holds. They start a failing service ten times a minute at most. */
+export const formatSocketUnit = (plan: ServicePlan): string =>
+  `${formatHead(plan, `${plan.name}.socket`)}[Unit]
+Description=svc: its ports, where connections wait while it restarts
+
+[Socket]
+${formatLines(
+  plan.heldAddresses?.map(address => `ListenStream=${address}`),
+  'TriggerLimitIntervalSec=60',
+  'TriggerLimitBurst=10',
+)}`
+
+const formatHead = ({ scope }: ServicePlan, unit: string): string =>
+  `${unitMark}, which writes it anew each time.
+# Settings of your own: systemctl ${scope === 'system' ? '' : '--user '}edit ${unit}
+
+`
 
 /** Returns program and arguments from a unit that svc wrote; undefined for any other. */
 export function parseUnitCommand(text: string): string[] | undefined {
@@ -284,9 +300,9 @@ const formatLines = (...lines: readonly Lines[]): string =>
 // Quoting of words in a unit and in an environment file, and the reverse. See systemd.syntax(7),
 // systemd.service(5).
 
-const quoteWord = (word: string) => `"${word.replace(/[\\"]/g, '\\$&')}"`
 const needsQuotes = (word: string) =>
   word === '' || !/^[\p{L}\p{N}@+=:,./_~-]+$/u.test(word.replace(/%%|\$\$/g, ''))
+const quoteWord = (word: string) => (needsQuotes(word) ? `"${word.replace(/[\\"]/g, '\\$&')}"` : word)
 
 /** Escapes percent signs, which begin a specifier in units. */
 const escapeSpecifiers = (word: string) => word.replaceAll('%', '%%')
@@ -297,14 +313,11 @@ const escapeSpecifiers = (word: string) => word.replaceAll('%', '%%')
  */
 export const formatExecLine = ([program = '', ...args]: readonly string[]): string =>
   [escapeSpecifiers(program), ...args.map(arg => escapeSpecifiers(arg).replaceAll('$', '$$$$'))]
-    .map(word => (needsQuotes(word) ? quoteWord(word) : word))
+    .map(quoteWord)
     .join(' ')
 
 /** Quotes a path for a list of paths such as `ReadWritePaths=`. */
-export const quotePath = (path: string): string => {
-  const word = escapeSpecifiers(path)
-  return needsQuotes(word) ? quoteWord(word) : word
-}
+export const quotePath = (path: string): string => quoteWord(escapeSpecifiers(path))
 
 /** Formats a line of an environment file, where nothing is expanded. */
 export const formatEnvironmentLine = (name: string, value: string): string =>

@@ -73,7 +73,9 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
   expect(first.stdout).toContain('\nlog:    journalctl --user -u svc -f\n')
   expect(first.status).toBe(0)
   const changes = (asked: string[]) => asked.filter(call => !/^(show|is-system-running)\b/.test(call))
-  expect(changes(first.asked)).toEqual(['daemon-reload', 'enable --quiet svc.service', 'restart svc.service'])
+  expect(changes(first.asked)).toEqual([
+    ...['stop svc.socket', 'daemon-reload', 'enable --quiet svc.service', 'restart svc.service'],
+  ])
   const text = await readFile(unit, 'utf8')
   expect(text).toContain(
     `\nExecStart=${svcProgram.join(' ')} openapi --no-banner -d "${join(home, 'my data')}" --port ${port} --sandbox --sandbox-port 0 --drain 1\n`,
@@ -132,7 +134,7 @@ test.skipIf(!onLinux)(named('install, again, with other options, status, uninsta
     stdout: `stopped and removed your service svc of systemd, ${unit}\nits data, the logins among them, stay in ${join(home, 'my data')}\n`,
   })
   expect(changes(gone.asked)).toEqual([
-    ...['disable --quiet --now svc.service', 'daemon-reload', 'reset-failed svc.service'],
+    ...['stop svc.socket', 'disable --quiet --now svc.service', 'daemon-reload', 'reset-failed svc.service'],
   ])
   expect([unit, tokenPath, variables].filter(path => existsSync(path))).toEqual([])
   expect(existsSync(join(home, 'my data', 'messages.db'))).toBe(true)
@@ -241,6 +243,30 @@ test.skipIf(!asRoot)(
     expect((await service(['install', '--user', 'root'])).status).toBe(2)
   },
 )
+
+test.skipIf(!onLinux)(named('--socket-activation: systemd holds each port of the service'), async () => {
+  const ports = ['-p', '8001', '--admin-port', '443', '--relay-port', '8003', '--metrics-port', '0']
+  const print = (...args: string[]) =>
+    service(['install', '--system', '--print', '--socket-activation', '-d', '/srv/svc', ...ports, ...args])
+  const { stdout, status } = await print('--host', '::1')
+  expect(status).toBe(0)
+  expect(stdout.split('\n').filter(line => line.startsWith('Listen'))).toEqual(
+    ['8001', '443', '8003'].map(port => `ListenStream=[::1]:${port}`),
+  )
+  // systemd binds the low port.
+  expect(stdout).toContain('\nAmbientCapabilities=\n')
+  expect((await print('--host', 'localhost')).status).toBe(2)
+
+  const theirs = '[Socket]\nListenStream=127.0.0.1:1\n'
+  const socket = unit.replace(/service$/, 'socket')
+  await mkdir(dirname(socket), { recursive: true })
+  await writeFile(socket, theirs)
+  for (const command of ['install', 'uninstall']) {
+    const refused = await service([command, '--user'])
+    expect([command, refused.status, refused.stderr]).toEqual([command, 1, expect.stringContaining(socket)])
+  }
+  expect(await readFile(socket, 'utf8')).toBe(theirs)
+})
 
 test.skipIf(!onLinux)(named('--print shows the unit alone, and changes nothing'), async () => {
   const { stdout, stderr, status, asked } = await service(

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ServicePlan } from '../../src/service/plan.ts'
-import { formatUnit, quotePath } from '../../src/service/systemd.ts'
+import { formatSocketUnit, formatUnit, quotePath } from '../../src/service/systemd.ts'
 import { ended } from '../support/ended.ts'
 import { folderOfFile } from '../support/folder.ts'
 
@@ -38,10 +38,11 @@ const units: Readonly<Record<string, ServicePlan>> = {
 /** In tenths. */
 const dearer: Record<string, number> = { 'a low port': 14, 'a data directory in a home': 12 }
 
-async function systemdSays(args: string[], text: string): Promise<string> {
+async function systemdSays(args: string[], text: string, socket?: string): Promise<string> {
   const path = join(folder, `${crypto.randomUUID()}`, 'svc.service')
   await mkdir(join(path, '..'))
   await writeFile(path, text)
+  if (socket !== undefined) await writeFile(join(path, '..', 'svc.socket'), socket)
   const { stdout, stderr, status } = await ended([analyze!, '--no-pager', ...args, path], {
     cwd: folder,
     env: { PATH: process.env.PATH ?? '', LC_ALL: 'C' },
@@ -64,6 +65,21 @@ test.skipIf(!analyze)(judged('systemd finds nothing to say of any unit'), async 
     formatUnit(plan(), { lib: '/var/lib' }).replace('UMask=', 'UMasc='),
   )
   expect(broken).toMatch(/Unknown key.* 'UMasc'/)
+})
+
+test.skipIf(!analyze)(judged('systemd finds nothing to say of sockets either'), async () => {
+  for (const one of [plan, (more: Partial<ServicePlan>) => ({ ...users, ...more })]) {
+    const held = one({ heldAddresses: ['127.0.0.1:18181', '[::1]:18182'] })
+    const unit = formatUnit(held, { lib: '/var/lib' })
+    const judge = async (socket: string) => {
+      const said = await systemdSays(['verify'], unit, socket)
+      return said.split('\n').filter(line => /svc\.(service|socket)/.test(line))
+    }
+    expect(await judge(formatSocketUnit(held))).toEqual([])
+    expect(await judge(formatSocketUnit({ ...held, heldAddresses: ['nowhere'] }))).not.toEqual([])
+    expect(unit).toContain('\nRequires=svc.socket\n')
+    expect(formatUnit(one({}), { lib: '/var/lib' })).not.toContain('.socket')
+  }
 })
 
 test.skipIf(!analyze)(

@@ -55,7 +55,8 @@ const addNameOptions = (command: Command) =>
  */
 function addInstalledOptions(command: Command): Command {
   const own = addNameOptions(command).options.length
-  addConfigOptions(command.option('--print', 'has no effect here'), 'openapi')
+  for (const flag of ['--socket-activation', '--print']) command.option(flag, 'has no effect here')
+  addConfigOptions(command, 'openapi')
   for (const option of command.options.slice(own)) option.hideHelp()
   return command
 }
@@ -84,7 +85,9 @@ export const commands: readonly CommandSpec[] = [
         'data directory (service of the machine: /var/lib/svc, with --sandbox /var/lib/svc-sandbox; your own: ~/.svc, with --sandbox ~/.svc-sandbox)',
     },
     addOptions: command =>
-      addNameOptions(command).option('--print', 'only print the unit or property list; change nothing'),
+      addNameOptions(command)
+        .option('--socket-activation', 'let systemd hold the ports: calls wait while svc restarts')
+        .option('--print', 'only print the unit or property list; change nothing'),
     examples: [
       ['sudo svc service install --user svc --admin-port 8080', 'for the machine, with the panel'],
       ['svc service install --sandbox', 'your own, with the simulated WeChat'],
@@ -149,7 +152,9 @@ async function runInstall(command: Command, flags: ServiceFlags): Promise<0 | 1>
   const { plan, config } = await planService(command, flags, service, manager)
   const hidden = manager.title === 'systemd' ? findUnseenError(plan) : undefined
   if (flags.print) {
-    await out.write(manager.files.createFiles(plan).at(-1)?.text ?? '')
+    const { createFiles, definitions } = manager.files
+    const shown = createFiles(plan).filter(({ path }) => definitions.includes(path))
+    await out.write(shown.map(({ text }) => text).join('\n'))
     for (const { message, hint } of [hidden, await findMissingUser(plan)].flatMap(one => one ?? []))
       await err.write(`${oneLine(`${message}. ${hint}`)}\n`)
     for (const path of plan.readFiles ?? [])
