@@ -216,7 +216,7 @@ describe.skipIf(!hasBrowser)('the page of agents', () => {
     await row.locator('.state.warn').getByText(t('agents.paused_answer'), { exact: true }).waitFor()
     await hand.press(rowOf(page, 'default').locator('a[href*="home"]'))
     const sheet = page.getByRole('dialog')
-    await sheet.getByText(t('agents.at_time'), { exact: true }).waitFor()
+    await sheet.locator('.speaker').getByText(t('agents.at_time'), { exact: true }).waitFor()
     await sheet.getByText('Holiday · home · default', { exact: true }).waitFor()
     await hand.press(sheet.getByText(t('agents.details'), { exact: true }))
     for (const text of ['a-model', 'plan', 'blog']) await sheet.getByText(text, { exact: true }).waitFor()

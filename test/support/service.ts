@@ -23,7 +23,7 @@ export interface ServiceOptions {
   dirInside?: string
   /** Working directory; default: the data directory. */
   cwd?: string
-  /** Longest wait for the ready lines; default 30 s. */
+  /** Longest wait for the ready lines; default 90 s, which a busy machine needs. */
   readyWithinMs?: number
   /** Aborts the start. */
   signal?: AbortSignal
@@ -119,7 +119,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
   using watch = stopwatch()
   let served = servedAt(output.stdout, sandboxed)
   for (; !served; served = servedAt(output.stdout, sandboxed)) {
-    const isLate = watch.ms > (options.readyWithinMs ?? 30_000)
+    const isLate = watch.ms > (options.readyWithinMs ?? 90_000)
     if (child.exitCode !== null || isLate || options.signal?.aborted) {
       const late = child.exitCode === null && child.signalCode === null
       await kill('SIGKILL')
