@@ -162,19 +162,24 @@ export class Choosing extends RoomPart<ChoosingPorts> {
 
   /** Looks after the messages that were left to others. */
   async look(setAside: SetAside): Promise<void> {
-    if (this.#left.size === 0) return
+    // What comes from now on was not asked about: the next look does.
+    const all = [...this.#left.values()]
+    if (all.length === 0) return
     const { people, work } = this.ports
     const unread = new Set<number>()
     // Before it is decided again: an agent that has settled a message knew by then whose it is.
-    for (const [agent, left] of Map.groupBy(this.#left.values(), ({ agent }) => agent)) {
+    for (const [agent, left] of Map.groupBy(all, ({ agent }) => agent)) {
       const ids = left.map(({ open }) => open.message.id)
       for (const { id } of await work.listMissed(agent, ids)) unread.add(id)
     }
     const running = new Set((await people.listAgents()).flatMap(one => (one.isRunning ? one.name : [])))
-    for (const [id, left] of [...this.#left])
+    for (const left of all) {
+      const { id } = left.open.message
+      if (this.#left.get(id) !== left) continue
       await this.#decide(id, left, unread.has(id), running).catch(error =>
         setAside({ row: `message ${id}`, error }),
       )
+    }
   }
 
   async #decide(id: number, left: LeftMessage, isUnread: boolean, running: ReadonlySet<string>) {

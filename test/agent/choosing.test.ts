@@ -1,7 +1,7 @@
 /** A person with several agents: which one gets a message, and what the person reads of the others. */
 import { describe, expect, test } from 'bun:test'
 import { runAgent } from '../../src/agent/agent.ts'
-import { chooseAgent, type Facts } from '../../src/agent/choosing.ts'
+import { Choosing, type ChoosingPorts, chooseAgent, type Facts } from '../../src/agent/choosing.ts'
 import { findCommand, findName, guessName, readMention, withoutMention } from '../../src/agent/commands.ts'
 import type { AgentConfig, BackendConfig } from '../../src/agent/config.ts'
 import { describeBackend } from '../../src/agent/config.ts'
@@ -168,6 +168,39 @@ async function withTwo(where: 'one process' | 'two processes', more: Partial<Age
   }
   return { agents, running, backends: [first, second] as const, say }
 }
+
+test('a message that another agent gets just as it is asked what it has read stays open', async () => {
+  const asked = Promise.withResolvers<[]>()
+  const agents = [home!, code!].map(one => ({ ...one, since: 0, commands: true }))
+  const choosing = new Choosing({
+    config: { name: 'home' },
+    clock: { monotonic: () => 0 },
+    people: {
+      listAgents: async () => agents,
+      findAgents: async () => ({ standing: 'allowed', agents }),
+      findChosen: async () => 'code',
+    },
+    work: { listMissed: () => asked.promise },
+    findAsker: async () => undefined,
+  } as unknown as ChoosingPorts)
+  const settled: [id: number, read: boolean][] = []
+  const leave = (id: number) => {
+    const settle = async (read: boolean) => void settled.push([id, read])
+    const message = { id, session: 's', from_user: 'u', text: 'hi', items: [] }
+    return choosing.leave({ message, settle } as never, 'code')
+  }
+  await leave(1)
+  const looking = choosing.look(() => {})
+  await leave(2)
+  asked.resolve([])
+  await looking
+  expect(settled).toEqual([[1, true]])
+  await choosing.look(() => {})
+  expect(settled).toEqual([
+    [1, true],
+    [2, true],
+  ])
+})
 
 describe.each(['one process', 'two processes'] as const)('two agents in %s', where => {
   test('the first one answers, until another one is chosen; one is asked once by its name', async () => {
