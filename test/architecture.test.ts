@@ -175,9 +175,9 @@ test('doors call operations through the gate, and what operations do by no other
   expect(inDoors(/\b(?:operation|tool|one|verbs\.\w+|\w+(?:Webhooks?|Outbox|Users?))\.run\(/g)).toEqual([])
   // These ask for no right: the process has a life and a clock, a door counts what it answered, and a door asks the
   // sign-ins and the keys who calls before it asks the gate. What a door keeps it drops when a user was erased.
-  // The relay is no door before it has a program.
+  // The relay is no door before it has a program, and a program that logs in has no key yet.
   const ofCaller = 'signIns|keys(?!\\.(?:add|list|get|rotate|revoke)\\b)'
-  const ofProcess = `start|people\\.countErasures|listensAt|watchCertificate|leave|endSends|close|clock|tasks|metrics\\.answered|relays\\.hasAny|${ofCaller}`
+  const ofProcess = `start|people\\.countErasures|listensAt|watchCertificate|leave|endSends|close|clock|tasks|metrics\\.answered|relays\\.hasAny|relayLogins\\.(?:ask|poll)|${ofCaller}`
   const called = new RegExp(`\\bgateway\\??\\.(?!(?:${ofProcess})\\b)\\w+`, 'g')
   const takenOut =
     /\{(?!\s*clock\s*\})[^{}]*\}\s*(?:=\s*[\w.#]*\bgateway\b(?!\.)|:\s*(?:Pick<)?(?:Running)?Gateway\b)/g

@@ -19,7 +19,7 @@ export type Asked =
   | { what: 'rotate' | 'revoke'; item: Key }
   | { what: 'relay' }
   | { what: 'relay_added'; added: AddedRelay }
-  | { what: 'relay_remove'; item: Relay }
+  | { what: 'relay_remove' | 'relay_allow'; item: Relay }
 
 interface QuestionProps {
   item: Key

@@ -48,10 +48,14 @@ export const RelayList = ({ onAsk }: { onAsk(question: Asked): void }) =>
   )
 
 function RelayRow({ item, onAsk }: { item: Relay; onAsk(question: Asked): void }) {
-  const { answered, answers, doubled_at, name, polled_at, refusal, refused, session, unread = 0 } = item
+  const { answered, answers, asks = [], doubled_at, name, polled_at, refusal, refused, session } = item
+  const { unread = 0 } = item
   const remove = () => onAsk({ what: 'relay_remove', item })
   const isDoubled = doubled_at !== undefined && (polled_at ?? 0) - doubled_at < doubtMs
+  const allow = () => onAsk({ what: 'relay_allow', item })
+  const isAsked = asks.length > 0
   const actions = [
+    ...(isAsked ? [{ id: 'allow', label: t('relay.allow'), icon: 'check' as const, run: allow }] : []),
     { id: 'remove', label: t('webhooks.remove'), icon: 'close' as const, danger: true, run: remove },
   ]
   return (
@@ -76,7 +80,8 @@ function RelayRow({ item, onAsk }: { item: Relay; onAsk(question: Asked): void }
         </>
       }
     >
-      {polled_at === undefined && <State tone="" text="relay.never" />}
+      {polled_at === undefined && !isAsked && <State tone="" text="relay.never" />}
+      {isAsked && <State tone="warn" text="relay.asks" />}
       {unread > 0 && <span class="badge">{t('relay.unread', { count: unread })}</span>}
       {isDoubled && <State tone="bad" text="relay.doubled" />}
       {refused > 0 && (
@@ -199,7 +204,7 @@ export function AddedRelayView({ added, onClose }: { added: AddedRelay; onClose(
           </span>
         </p>
       )}
-      <Copyable text={token} what={t('access.key')} first />
+      {token !== undefined && <Copyable text={token} what={t('access.key')} first />}
       {shown.map(([title, text]) => (
         <div key={title} class="field">
           <span class="label">{title}</span>
@@ -228,3 +233,32 @@ export const RemoveRelay = ({ item: { id, name }, onClose }: { item: Relay; onCl
     </ul>
   </Ask>
 )
+
+/** The owner types what the program shows: from a list, another one might be agreed to. */
+export function AllowRelay({ item: { asks = [], name }, onClose }: { item: Relay; onClose(): void }) {
+  const problem = useSignal('')
+  return (
+    <Ask
+      title={t('relay.allow_title', { name: isolated(name) })}
+      description={t('relay.allow_about', {
+        addresses: listed(asks.map(one => isolated(one.address ?? '–'))),
+      })}
+      action={t('relay.allow')}
+      onClose={onClose}
+      onError={error => {
+        problem.value = errorText(error).title
+      }}
+      run={async form => {
+        await changed(call('allow_relay', { number: String(form.get('number') ?? '').trim() }))
+        tell(t('relay.allowed'))
+        onClose()
+      }}
+    >
+      <Field
+        label={t('relay.number')}
+        problem={problem.value}
+        input={{ name: 'number', required: true, pattern: '[0-9]{6}', maxLength: 6, inputMode: 'numeric' }}
+      />
+    </Ask>
+  )
+}

@@ -45,6 +45,8 @@ const deeds: Readonly<Record<string, Deed>> = {
   revoke_key: 'key_revoke',
   add_relay: 'key_add',
   remove_relay: 'key_revoke',
+  allow_relay: 'key_add',
+  relay_login: 'key_rotate',
   add_invitation: 'invite',
   revoke_invitation: 'invite_revoke',
   join: 'join',

@@ -3,7 +3,14 @@ import { AddKey } from '../access/add.tsx'
 import { type Asked, RevokeKey, RotateKey, Secret } from '../access/ask.tsx'
 import { KeyDetail } from '../access/detail.tsx'
 import { type Key, keys, loadKeys } from '../access/keys.ts'
-import { AddedRelayView, AddRelay, loadRelays, RelayList, RemoveRelay } from '../access/relays.tsx'
+import {
+  AddedRelayView,
+  AddRelay,
+  AllowRelay,
+  loadRelays,
+  RelayList,
+  RemoveRelay,
+} from '../access/relays.tsx'
 import { KeyTable } from '../access/table.tsx'
 import { t } from '../i18n.ts'
 import { setParams, useParam } from '../place.ts'
@@ -104,6 +111,8 @@ function Question({ asked, onAsk, onClose }: QuestionProps) {
       return <AddedRelayView added={asked.added} onClose={onClose} />
     case 'relay_remove':
       return <RemoveRelay item={asked.item} onClose={onClose} />
+    case 'relay_allow':
+      return <AllowRelay item={asked.item} onClose={onClose} />
     case 'secret':
       return <Secret {...asked} onClose={onClose} />
     case 'rotate':

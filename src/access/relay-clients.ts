@@ -9,15 +9,17 @@ import { normalizeSessionName, sessionKeyOf } from '../model/session.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { RoomPart } from '../platform/runtime.ts'
 import { type RelayFacts, relaySettingsOf } from '../setup/relay-programs.ts'
-import type { ListedRelayClient } from '../storage/relays.ts'
+import type { ListedRelayClient, RelayLogin } from '../storage/relays.ts'
 import type { SessionStore } from '../storage/state.ts'
 import type { Store } from '../storage/store.ts'
 import type { Keys } from './keys.ts'
+import type { RelayLogins } from './relay-logins.ts'
 
 export interface RelayPorts {
   store: Pick<Store, 'agents' | 'backlog' | 'keys' | 'relays' | 'webhooks'>
   sessions: Pick<SessionStore, 'list'>
   keys: Pick<Keys, 'add' | 'get' | 'revoke'>
+  logins: Pick<RelayLogins, 'open' | 'find'>
   /** Returns the address under which programs reach svc. */
   findUrl(): Promise<string>
 }
@@ -33,7 +35,8 @@ export class RelayClients extends RoomPart<RelayPorts> {
    * @throws SvcError `invalid_arguments`, `not_connected`, `session_not_found`, `forbidden`, as `Keys.add`
    */
   async add(by: Principal, input: NewRelayInput, call?: Pick<Call, 'onDelivered'>): Promise<AddedRelay> {
-    const { keys, sessions, store } = this.ports
+    const { keys, logins, sessions, store } = this.ports
+    if (input.allow_login && input.for) throw badArgument('for', 'expected none with allow_login')
     const base_url = parseHttpUrl(input.url ?? (await this.ports.findUrl()))
     if (base_url === undefined) throw badArgument('url', 'expected an http or https URL')
     const records = (await sessions.list()).filter(
@@ -53,6 +56,7 @@ export class RelayClients extends RoomPart<RelayPorts> {
     const { created_at, id, key: token } = await keys.add(own, by, call)
     await store.relays
       .add({ key: id, session, answers: toRelayAnswers(input.answers ?? 'all'), created_at })
+      .then(() => (input.allow_login ? logins.open(id, base_url) : undefined))
       .catch(async error => {
         await keys.revoke(id, by)
         throw error
@@ -60,8 +64,9 @@ export class RelayClients extends RoomPart<RelayPorts> {
     const { bot_id = '', user_id } = record?.bot ?? {}
     const facts: RelayFacts = { token, base_url, cdn_url: `${base_url}/ilink/c2c`, bot_id, user_id }
     return withoutUndefined({
-      ...(await this.#show((await this.#find(id))!)),
+      ...(await this.#show((await this.#find(id))!, await logins.find())),
       ...facts,
+      ...(input.allow_login && { token: undefined }),
       others,
       settings: input.for && relaySettingsOf(input.for, facts),
     })
@@ -73,7 +78,8 @@ export class RelayClients extends RoomPart<RelayPorts> {
     const own =
       keyIdOf(by) === undefined ? undefined : await this.ports.store.keys.list({ madeBy: keyIdOf(by) })
     const visible = own ? clients.filter(({ key }) => own.some(({ id }) => id === key)) : clients
-    return Promise.all(visible.map(client => this.#show(client)))
+    const login = await this.ports.logins.find()
+    return Promise.all(visible.map(client => this.#show(client, login)))
   }
 
   /** Ends a program, by its name or the id of its key. @throws SvcError `not_found` */
@@ -95,9 +101,16 @@ export class RelayClients extends RoomPart<RelayPorts> {
     return (await this.ports.store.relays.list()).find(({ key }) => key === id)
   }
 
-  async #show({ answers, consumer, key, source: _, ...client }: ListedRelayClient): Promise<Relay> {
+  async #show(
+    { answers, consumer, key, source: _, ...client }: ListedRelayClient,
+    login?: RelayLogin,
+  ): Promise<Relay> {
     const { backlog, keys } = this.ports.store
-    const shown = { id: key, ...client, answers: String(answers) as Relay['answers'] }
+    const own = login?.key === key && {
+      login_until: login.until,
+      asks: login.asks.map(({ address, until }) => withoutUndefined({ address, until })),
+    }
+    const shown = { id: key, ...client, answers: String(answers) as Relay['answers'], ...own }
     if (answers === 'called') return shown
     const scope = (await keys.get(key))?.grant ?? {}
     return { ...shown, unread: await backlog.countWaiting(consumer, { limit: maxCounted, scope }) }

@@ -5,6 +5,7 @@
  */
 import type { Keys } from '../access/keys.ts'
 import type { RelayClients } from '../access/relay-clients.ts'
+import type { RelayLogins } from '../access/relay-logins.ts'
 import type { Accounts } from '../accounts/accounts.ts'
 import type { Invitations } from '../accounts/invitations.ts'
 import type { Logins } from '../accounts/logins.ts'
@@ -90,6 +91,7 @@ export interface Gateway {
   readonly people: Pick<People, 'forget' | 'listOwned' | 'countErasures'>
   readonly agents: AgentStore
   readonly relays: Pick<Relays, 'hasAny' | 'clientOf' | 'poll' | 'send'>
+  readonly relayLogins: Pick<RelayLogins, 'ask' | 'poll' | 'allow'>
   readonly relayClients: Pick<RelayClients, keyof RelayClients>
   readonly asks: Pick<Asks, 'ask' | 'wait' | 'cancel' | 'takes'>
   readonly metrics: Pick<Metrics, 'answered' | 'refused' | 'text'>

@@ -2,6 +2,7 @@
 import { endExpiredKeys } from '../access/expiry.ts'
 import { Keys } from '../access/keys.ts'
 import { RelayClients } from '../access/relay-clients.ts'
+import { RelayLogins } from '../access/relay-logins.ts'
 import { localFilesOf } from '../config/local-files.ts'
 import { findServiceUrl } from '../config/notes.ts'
 import type { Media } from '../media/media.ts'
@@ -170,6 +171,7 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
     config.publicUrl ??
     (await findServiceUrl(config.basePath, 'relay')) ??
     `http://127.0.0.1:${config.port || 8000}`
+  const relayLogins = new RelayLogins({ store, sessions: state.sessions, keys, clock })
   const changes = new Changes({ events, accounts }, withLogName(runtime, 'changes'))
   return {
     accounts,
@@ -193,7 +195,8 @@ function gatewayOf(options: GatewayOptions, rooms: Rooms, runtime: OpenedRuntime
       { store, views, inbox: receive.inbox, sender: rooms.sender },
       withLogName(runtime, 'relays'),
     ),
-    relayClients: new RelayClients({ store, sessions: state.sessions, keys, findUrl }),
+    relayLogins,
+    relayClients: new RelayClients({ store, sessions: state.sessions, keys, logins: relayLogins, findUrl }),
     signIns: state.signIns,
     inbox: inboxOf(rooms),
     media: mediaOf(rooms.media),

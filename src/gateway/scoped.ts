@@ -89,6 +89,7 @@ const createView = (gateway: Gateway, viewer: Viewer): Gateway => ({
   relays: gateway.relays,
   // They limit keys by themselves.
   relayClients: gateway.relayClients,
+  relayLogins: gateway.relayLogins,
   tasks: gateway.tasks,
   // The room limits accounts and users by the caller, and questions to those of the caller.
   asks: gateway.asks,

@@ -200,3 +200,25 @@ export function readUpload(request: Fields, mostBytes: number): ClientUpload | O
   if (countOf(request.filesize) !== paddedSizeOf(size)) return outcomes.invalid
   return { kind, keyHex, size, md5: md5.toLowerCase(), filekey }
 }
+
+/** What a program gets that has logged in. */
+export interface LoggedIn {
+  readonly token: string
+  readonly base_url: string
+  readonly bot_id: string
+  readonly user_id: string
+}
+
+/** The answer of get_bot_qrcode. The program makes a QR code of the link. */
+export const codeAnswer = (qrcode: string, qrcode_img_content: string): object => ({
+  ...outcomes.done,
+  qrcode,
+  qrcode_img_content,
+})
+
+/** The answer of get_qrcode_status. @param login undefined if the code is over */
+export function loginAnswer(login: LoggedIn | 'wait' | undefined): object {
+  if (typeof login !== 'object') return { ret: 0, status: login ?? 'expired' }
+  const { base_url: baseurl, bot_id: ilink_bot_id, token: bot_token, user_id: ilink_user_id } = login
+  return { ret: 0, status: 'confirmed', bot_token, baseurl, ilink_bot_id, ilink_user_id }
+}

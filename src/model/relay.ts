@@ -41,6 +41,9 @@ export const NewRelayInput = closed({
     'Where the program reaches svc. Default: the public address of the service, or the one at which it listens.',
     { examples: ['http://127.0.0.1:8000'] },
   ),
+  allow_login: optional.flag(
+    'The program logs in by itself, within ten minutes: it shows a link with a number, and gets its token when the number was given to `POST /relays/allow`. The answer has no token then. One program at a time.',
+  ),
 })
 export type NewRelayInput = Static<typeof NewRelayInput>
 
@@ -60,6 +63,16 @@ export const Relay = Type.Object(
     refused_at: optional.integer('Unix milliseconds: the last one.'),
     refusal: optional.text('Error code of the last one.'),
     doubled_at: optional.integer('Unix milliseconds: two programs polled with its token.'),
+    login_until: optional.integer('Unix milliseconds: until then it may log in by itself.'),
+    asks: optional(
+      Type.Array(
+        Type.Object({
+          address: optional.text('Network address of who asks.'),
+          until: integer('Unix milliseconds: the end of its code.'),
+        }),
+        { description: 'Who asks now to log in as this program.' },
+      ),
+    ),
   },
   { description: 'A program that speaks WeChat’s protocol to svc.' },
 )
@@ -67,7 +80,7 @@ export type Relay = Static<typeof Relay>
 
 export const AddedRelay = Type.Object({
   ...Relay.properties,
-  token: text('The token of the program. Shown only this once.'),
+  token: optional.text('The token of the program. Shown only this once. Absent with `allow_login`.'),
   base_url: text('The address that stands in place of WeChat’s.'),
   cdn_url: text('The same for media.'),
   bot_id: text('The account id that the program takes.'),

@@ -19,7 +19,7 @@ import { forgetUser } from './people.ts'
 import { addQuestion, cancelQuestion, getQuestion } from './questions.ts'
 import { beginReading, describeInbox, followMessages, openMessages } from './reading.ts'
 import { relayClient, relayDownload, relayPoll, relaySend } from './relaying.ts'
-import { addRelay, listRelays, removeRelay } from './relays.ts'
+import { addRelay, allowRelay, listRelays, removeRelay } from './relays.ts'
 import { renameSession } from './rename-session.ts'
 import { foreseeSend, send } from './send.ts'
 import { health, listNodes, listTools, metrics, ready } from './service.ts'
@@ -64,6 +64,7 @@ const keyOperations = [
   listRelays,
   addRelay,
   removeRelay,
+  allowRelay,
   me,
 ] as const
 

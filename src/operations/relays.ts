@@ -1,7 +1,8 @@
 /** Operations for programs that speak WeChat's protocol to svc. */
 import { Type } from '@sinclair/typebox'
+import { owner } from '../model/principal.ts'
 import { AddedRelay, NewRelayInput, Relay } from '../model/relay.ts'
-import { bounded, closed } from '../model/shapes.ts'
+import { bounded, closed, optional, text } from '../model/shapes.ts'
 import { defineOperation } from './operation.ts'
 
 const id = 'k3v9x2ab'
@@ -69,6 +70,7 @@ export const addRelay = defineOperation({
       ['svc relay add openclaw --session work --for openclaw', 'OpenClaw on this machine'],
       ['svc relay add weilink --session work --answers called', 'It answers only what begins with its name'],
       ['svc relay add bot --session work --answers 3', 'At most 3 of the 10 answers to each message'],
+      ['svc relay add bot --session work --allow-login', 'It logs in by itself, and you agree'],
     ],
   },
   run: ({ relayClients }, input, call) => relayClients.add(call.by, input, call),
@@ -94,4 +96,46 @@ export const removeRelay = defineOperation({
     examples: [['svc relay remove openclaw', 'Asks first at a terminal']],
   },
   run: ({ relayClients }, input, { by }) => relayClients.remove(by, input.name),
+})
+
+export const allowRelay = defineOperation({
+  name: 'allow_relay',
+  title: 'Let a program of the relay log in that shows a number',
+  effect: 'write',
+  right: 'keys',
+  subject: [],
+  description:
+    'Agrees to the login of a program that was added with `allow_login`: of those who ask, the one that shows this number gets the token, within five minutes. `GET /relays` shows their addresses. Three wrong numbers refuse all who ask, and so does `DELETE /relays/{name}`.',
+  input: closed({
+    number: bounded(6, 'The six digits that the program shows.', {
+      pattern: '^[0-9]{6}$',
+      examples: ['482913'],
+    }),
+  }),
+  output: Type.Object({
+    name: text('Name of the program.'),
+    address: optional.text('Network address of who asked.'),
+  }),
+  errors: ['not_found'],
+  examples: [
+    {
+      summary: 'Agreed',
+      input: { number: '482913' },
+      output: { name: 'openclaw', address: '192.0.2.7' },
+    },
+  ],
+  rest: { route: 'POST /relays/allow', tag: 'keys' },
+  positionals: ['number'],
+  cli: {
+    path: ['relay', 'allow'],
+    question: async ({ relayClients }, { number }) => {
+      const all = await relayClients.list(owner)
+      const asking = all.flatMap(({ asks = [], name }) =>
+        asks.map(({ address = '?' }) => `${name} at ${address}`),
+      )
+      return `${asking.join(', ') || 'No program'} asks. Give the token to the one that shows ${number}?`
+    },
+    examples: [['svc relay allow 482913', 'The number is in the link that the program shows']],
+  },
+  run: ({ relayLogins }, { number }, { by }) => relayLogins.allow(by, number),
 })

@@ -5,10 +5,12 @@
 import { hashOf, parseKey } from '../access/secret.ts'
 import {
   type ClientSend,
+  codeAnswer,
   failure,
   formatAnswer,
   formatMessage,
   formatUpdates,
+  loginAnswer,
   outcomes,
   readCursor,
   readRequest,
@@ -30,6 +32,7 @@ import { showTyping } from '../operations/typing.ts'
 import { withoutUndefined } from '../platform/fields.ts'
 import { nodeCrypto } from '../platform/lazy-crypto.ts'
 import type { Peer } from '../platform/serve.ts'
+import { linkSignals } from '../platform/signals.ts'
 import { givenTokenOf } from '../server/auth.ts'
 import { addressOf, isOverTls, prefixOf } from '../server/behind-proxy.ts'
 import { readBodyBytes, rejectCompressed, releaseBody } from '../server/body.ts'
@@ -72,6 +75,9 @@ const bodyLimit = { maxBytes: 256 * 1024, hint: 'Send one message at a time.' }
 /** Programs poll again at once after an error that they do not know. */
 const refusedAfterMs = 1000
 const bot = '/ilink/bot/'
+const loginPath = '/ilink/login'
+const tooManyAsk =
+  'Another login is under way. The owner agrees to it or removes the program (svc relay remove NAME), or it ends after five minutes.'
 const noLogin =
   'This is svc, which has the login already: no code is scanned here. On its machine, svc relay add NAME makes the token for this program.'
 
@@ -100,8 +106,10 @@ export function createRelay(options: RelayOptions): RelayDoor {
   }
   const answerBot = async (request: Request, peer: Peer | undefined, name: string) => {
     const endpoint = Object.hasOwn(endpoints, name) ? endpoints[name] : undefined
-    if (!endpoint || request.method !== 'POST') return answerOther(name, endpoint !== undefined)
     const address = () => addressOf(request, peer)
+    if (isLoginName(name))
+      return answerWithinLimits(anyCaller, address, () => answerLogin(request, name, address()))
+    if (!endpoint || request.method !== 'POST') return toAnswer(failure('not found'), endpoint ? 405 : 404)
     const token = givenTokenOf(request) ?? ''
     const parsed = parseKey(token)
     const by = parsed && (await gateway.keys.authenticate(token, address))
@@ -115,9 +123,24 @@ export function createRelay(options: RelayOptions): RelayDoor {
       async () => (await answerCall(parts, endpoint, request, key)) ?? expire(request, address()),
     )
   }
+  /** The login of a program that has no token yet. Unless one may log in, it is refused in words, which programs show. */
+  const answerLogin = async (request: Request, name: string, address: string | undefined) => {
+    if (name === 'get_qrcode_status') {
+      const code = new URL(request.url).searchParams.get('qrcode') ?? ''
+      using either = linkSignals(request.signal, shutdown.draining)
+      const login = await gateway.relayLogins.poll(code, address, either.signal)
+      const known = toAnswer(loginAnswer(login))
+      return login === undefined ? parts.throttle(known, address) : known
+    }
+    const asked = await gateway.relayLogins.ask(address)
+    if (typeof asked === 'object')
+      return toAnswer(codeAnswer(asked.code, `${originOf(request)}${loginPath}?number=${asked.number}`))
+    return parts.throttle(toAnswer(failure(asked ? tooManyAsk : noLogin), 403), address)
+  }
   const answer: PathHandler = async (request, peer, given) => {
     const path = given.replace(/\/{2,}/g, '/')
     try {
+      if (path === loginPath) return answerNumber(request)
       if (path.startsWith(cdnPath)) return await answerCdn(parts, request, peer, path)
       return await answerBot(request, peer, path.startsWith(bot) ? path.slice(bot.length) : '')
     } catch (error) {
@@ -139,10 +162,19 @@ export function createRelay(options: RelayOptions): RelayDoor {
   }
 }
 
-/** Answers what is no call of a client. A login is refused in words, which programs show. */
-function answerOther(name: string, isEndpoint: boolean): Response {
-  if (name === 'get_bot_qrcode' || name === 'get_qrcode_status') return toAnswer(failure(noLogin), 403)
-  return toAnswer(failure('not found'), isEndpoint ? 405 : 404)
+const isLoginName = (name: string): boolean => name === 'get_bot_qrcode' || name === 'get_qrcode_status'
+
+/** The page of the link that a program shows. It knows nothing but its address, whose query is in no log. */
+function answerNumber(request: Request): Response {
+  const number = new URL(request.url).searchParams.get('number') ?? ''
+  if (!/^\d{6}$/.test(number)) return toAnswer(failure('not found'), 404)
+  const text = `${number}\n\nsvc: type this number in the panel, under Keys. Or run: svc relay allow ${number}\nsvc：请在管理面板的“密钥”页输入此数字。\n`
+  const headers = {
+    'content-type': 'text/plain; charset=utf-8',
+    'cache-control': 'no-store',
+    'x-content-type-options': 'nosniff',
+  }
+  return new Response(text, { headers })
 }
 
 type Endpoint = (parts: DoorParts, ask: Ask) => Promise<object | string>

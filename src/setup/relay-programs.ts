@@ -9,7 +9,7 @@ import { createDurably, makePrivate } from '../platform/files.ts'
 import { readSettings, unchangedError, writeSettings } from './settings-file.ts'
 
 /** What every program needs. */
-export type RelayFacts = Pick<AddedRelay, 'token' | 'base_url' | 'cdn_url' | 'bot_id' | 'user_id'>
+export type RelayFacts = Pick<AddedRelay, 'base_url' | 'cdn_url' | 'bot_id' | 'user_id'> & { token: string }
 
 /** `file` begins with `~/`. */
 type RelaySetting = NonNullable<AddedRelay['settings']>[number]

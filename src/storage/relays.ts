@@ -20,6 +20,30 @@ export interface ListedRelayClient extends RelayClient {
 /** What a poll or a refused send changes. */
 export type RelayNote = Partial<Pick<RelayClient, 'polled_at' | 'source' | 'doubled_at' | 'refusal'>>
 
+/** A program that asks to log in by itself. */
+export interface RelayAsk {
+  /** What the program shows, and its owner types. */
+  readonly number: string
+  /** Hash of the secret with which it gets the token. */
+  readonly hash: string
+  readonly address?: string | undefined
+  readonly until: number
+  /** Numbers that were typed and are of nobody. */
+  readonly wrong: number
+  readonly agreed?: boolean
+}
+
+/** The one client that may log in by itself, and who asks for that. */
+export interface RelayLogin {
+  /** Id of its key. */
+  readonly key: string
+  readonly base_url: string
+  readonly until: number
+  readonly asks: readonly RelayAsk[]
+  /** Changes with each write; '' if none is stored. */
+  readonly version: string
+}
+
 /** A client ends with its key: `KeyStore.revoke` removes it and its consumer. */
 export interface RelayStore {
   /**
@@ -39,4 +63,10 @@ export interface RelayStore {
 
   /** Records what happened to a client. `refusal` counts one more. Not durable. */
   note(key: string, note: RelayNote): Promise<void>
+
+  /** Returns the login that was stored last, also one that is over. */
+  readLogin(): Promise<RelayLogin | undefined>
+
+  /** Stores it in place of the one with its version. Not durable. @returns false, and nothing is written, if another one is stored */
+  writeLogin(login: RelayLogin): Promise<boolean>
 }

@@ -294,10 +294,10 @@ export function valuesOf(operation: Operation, key: string, things: Things): rea
 
 /** Input keys that name nothing that belongs to somebody. */
 export const plainKeys: ReadonlySet<string> = new Set(
-  `ack address after allow_private answers attach_private before browser by can client_id choices click count cursor digest
+  `ack address after allow_login allow_private answers attach_private before browser by can client_id choices click count cursor digest
   direction dry_run event expires expires_at file file_name fingerprint for force format fresh from grants headers hours
   idempotency_key if_none_match if_range inviter item keep_old_seconds keep_seconds kind kinds known language
-  last_event_id leases left limit limits max_age_ms max_priority max_uses min_priority msg_type name new_name offset only operation
+  last_event_id leases left limit limits max_age_ms max_priority max_uses min_priority msg_type name new_name number offset only operation
   option outcome paused_until priorities priority prompt qr quiet range read replies request_id resolved rewrite save_dir secret seen
   send_at signature since source tags template text time_zone timeout title tools topic topics trusted ttl_ms
   turns_per_day type types typing until up_to url verify_code wait when when_closed words zone`.split(/\s+/),

@@ -82,10 +82,10 @@ test.each([
   const wrong: unknown[] = []
   const order = ['read', 'write', 'destroy']
   let calls = 0
-  // They succeed only with a callback that answers, or for the key of a program of the relay.
+  // They succeed only with a callback that answers, for the key of a program of the relay, or for one that asks to log in.
   const needsMore = new Set([
     ...['subscribe_events', 'unsubscribe_events'],
-    ...['relay_client', 'relay_poll', 'relay_send'],
+    ...['relay_client', 'relay_poll', 'relay_send', 'allow_relay'],
   ])
   for (const operation of operations.toSorted((a, b) => order.indexOf(a.effect) - order.indexOf(b.effect))) {
     const { door } = rows.find(row => row.operation === operation)!

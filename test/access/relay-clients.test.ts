@@ -14,7 +14,7 @@ const it = given(() => withGateway({ sessions: ['work', 'home'], switches }))
 
 async function add({ gateway }: TestGateway, input: Partial<NewRelayInput> = {}, maker = owner) {
   const added = await gateway.relayClients.add(maker, { name: 'openclaw', session: 'work', ...input })
-  const by = await gateway.keys.authenticate(added.token)
+  const by = await gateway.keys.authenticate(added.token!)
   if (!by) throw new Error('the token is not recognised')
   return { added, by }
 }
@@ -49,7 +49,7 @@ it('gets what comes from now on, of its session, and a key that may do nothing e
   await say(t, 'now')
   await say(t, 'elsewhere', 'home')
   expect(await listed(t)).toEqual([['openclaw', 1]])
-  expect(JSON.stringify(await t.gateway.relayClients.list(owner))).not.toContain(added.token.slice(-64))
+  expect(JSON.stringify(await t.gateway.relayClients.list(owner))).not.toContain(added.token!.slice(-64))
 })
 
 it('a called program has no count of what it will not get, and is no answer to each message', async t => {
@@ -126,7 +126,7 @@ it('a new login of the same person keeps key, place and open calls, and brings w
   await t.soon('the key follows', () => by.grant?.bots?.includes(next ?? ''))
   await sandbox.say('after', { from: user_id, to: next! })
   expect((await t.hurry(waiting)).map(({ text }) => text)).toEqual(['after'])
-  expect([by.ended?.aborted, await gateway.keys.authenticate(added.token)]).toEqual([false, by])
+  expect([by.ended?.aborted, await gateway.keys.authenticate(added.token!)]).toEqual([false, by])
   const [client] = await gateway.relayClients.list(owner)
   expect(client).toMatchObject({ id: added.id, session: 'work', unread: 1 })
 })

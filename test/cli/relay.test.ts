@@ -48,6 +48,25 @@ test('a program is added with its files, listed, and removed', async () => {
   expect((await run('remove', 'claw')).status).toBe(1)
 })
 
+test('a program logs in by itself, at another process than the one where its owner agrees', async () => {
+  await using t = await withGateway({ sessions: ['work'], start: false })
+  const run = (...args: string[]) => svc(['relay', ...args, '-d', t.dir], { home: folderOfTest() })
+  const both = await run('add', 'claw', '--allow-login', '--for', 'openclaw')
+  expect(both.status).toBe(2)
+  const added = await run('add', 'claw', '--allow-login')
+  expect([added.status, /svc_[0-9a-z]{8}_/.test(added.stdout + added.stderr)]).toEqual([0, false])
+  expect(added.stderr).toContain('svc relay allow')
+  const ask = await t.gateway.relayLogins.ask('192.0.2.7')
+  if (typeof ask !== 'object') throw new Error(`no code: ${ask}`)
+  expect(JSON.parse((await run('--json')).stdout)[0].asks).toMatchObject([{ address: '192.0.2.7' }])
+  expect((await run('allow', 'nonsense', '-y')).status).not.toBe(0)
+  const agreed = await run('allow', ask.number, '-y')
+  expect([agreed.status, agreed.stdout.includes('192.0.2.7')]).toEqual([0, true])
+  const got = await t.gateway.relayLogins.poll(ask.code, undefined, new AbortController().signal)
+  expect(got).toMatchObject({ bot_id: t.bots.get('work')!.bot_id })
+  expect((await run('allow', ask.number, '-y')).status).toBe(1)
+})
+
 test('a program that ends twice is looked up in the list of programs', async () => {
   await using t = await withGateway({ sessions: ['work'], start: false })
   const run = (...args: string[]) => svc(['relay', ...args, '-d', t.dir], { home: folderOfTest() })

@@ -99,6 +99,7 @@ type Passed =
   | 'agents'
   | 'relays'
   | 'relayClients'
+  | 'relayLogins'
   | 'asks'
   | 'metrics'
   | 'signIns'

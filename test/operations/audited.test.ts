@@ -283,6 +283,7 @@ describe('each operation', () => {
       add_key: undefined,
       add_relay: undefined,
       remove_relay: undefined,
+      allow_relay: undefined,
       create_panel_link: undefined,
       sign_in: '<by>',
       sign_out: '<by>',

@@ -30,7 +30,7 @@ export async function withRelay(options: TestGatewayOptions = {}): Promise<TestR
     async add(name, { answers = 'all', users } = {}) {
       const input = { name, session: 'default', answers: answers as 'all', ...(users && { users }) }
       const { id, token } = await t.gateway.relayClients.add(owner, input)
-      return relayProgram(server.url, id, token, t.bots.get('default')!.user_id)
+      return relayProgram(server.url, id, token!, t.bots.get('default')!.user_id)
     },
     async [Symbol.asyncDispose]() {
       door.beginShutdown()

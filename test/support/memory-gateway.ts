@@ -90,6 +90,7 @@ export class MemoryGateway implements Gateway {
   }
   readonly agents = {} as Gateway['agents']
   readonly relays = {} as Gateway['relays']
+  readonly relayLogins = { ask: unknown, poll: unknown, allow: unknown }
   readonly relayClients = { list: async () => [], add: unknown, remove: unknown }
   readonly asks = {} as Gateway['asks']
   readonly invitations = {

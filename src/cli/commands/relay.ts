@@ -41,16 +41,23 @@ export const commands = [
       note: 'Its settings still have the token, which is refused now. A file that svc changed has its former text in FILE.bak.',
     }),
   }),
+  operationCommand(relay.allowRelay, {
+    changeMade: 'agreed',
+    render: ({ address, name }) => ({
+      text: [`${oneLine(name)}${address === undefined ? '' : ` at ${address}`} gets its token now`],
+    }),
+  }),
 ]
 
 function describeAdded(added: AddedRelay): CommandOutput {
-  const { answers, base_url, bot_id, cdn_url, name, others, session, settings = [], token, user_id } = added
+  const { answers, base_url, bot_id, cdn_url, login_until, name, others, session, settings = [] } = added
+  const { token, user_id } = added
   const names = others.map(other => `${other.kind} ${oneLine(other.name ?? '')}`.trim())
   const agents = others.filter(({ kind }) => kind === 'agent').length
   return {
     text: [
       `${oneLine(name)} gets what ${oneLine(session)} receives from now on`,
-      `token: ${token} (shown this once)`,
+      token !== undefined && `token: ${token} (shown this once)`,
       `base URL: ${oneLine(base_url)}`,
       `CDN URL: ${oneLine(cdn_url)}`,
       `account id: ${oneLine(bot_id)}`,
@@ -58,6 +65,8 @@ function describeAdded(added: AddedRelay): CommandOutput {
       ...settings.flatMap(({ file, text }) => ['', file ?? 'settings', ...text.trimEnd().split('\n')]),
     ],
     note: [
+      login_until !== undefined &&
+        `Until ${formatLocalTime(login_until)}: give ${oneLine(name)} the base URL, begin its login, and type the number of the link that it shows: svc relay allow NUMBER.`,
       names.length > 0 &&
         `What ${oneLine(name)} answers, ${formatCount(names.length, 'other')} answer${names.length === 1 ? 's' : ''}, too: ${names.join(', ')}.`,
       agents > 1 && 'Of the agents, one answers.',

@@ -34,6 +34,9 @@ interface LoginRows extends Omit<LoginStore, 'finish' | 'wait'> {
 /** Returns the key of the login of a session. */
 export const loginKeyOf = (session: string): string => sessionKeyOf(normalizeSessionName(session))
 
+/** The row for a program of the relay that logs in by itself: no session has such a name. */
+export const relayLoginKey = '/relay'
+
 const columns = constantSql('id, version, until, ended, qr, data')
 
 /** Returns the statement that puts a login in place of the version that it has, and returns a row if it did. */
@@ -79,7 +82,7 @@ const createRows = (context: NounContext): Noun<LoginRows> => {
     verbs: {
       listRunning: now => select(sql`ended = 0 AND until > ${now}`),
 
-      list: now => select(sql`until > ${now}`),
+      list: now => select(sql`until > ${now} AND name_key <> ${relayLoginKey}`),
 
       *get(session, now) {
         return (yield* select(sql`name_key = ${loginKeyOf(session)} AND until > ${now}`))[0]

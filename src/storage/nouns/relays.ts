@@ -1,10 +1,11 @@
 /** Programs that speak WeChat's protocol to svc. */
 import { toRelayAnswers } from '../../model/relay.ts'
 import { type Sql, sql } from '../../platform/sql.ts'
-import type { RelayClient, RelayStore } from '../relays.ts'
-import { type Noun, type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
+import type { RelayClient, RelayLogin, RelayStore } from '../relays.ts'
+import { changes, type Noun, type NounContext, type Routine, readAll, readFirst, write } from '../routine.ts'
 import type { LogSql } from './events.ts'
 import { refuseRevoked } from './keys.ts'
+import { relayLoginKey } from './logins.ts'
 
 /** `KeyStore.revoke` removes the consumers whose names begin so. */
 const consumerOf = (key: string): string => `${key}/relay`
@@ -68,7 +69,32 @@ export const createRelays = (
           refused_at = coalesce(${refusal && clock.now()}, refused_at), refusal = coalesce(${refusal}, refusal)
           WHERE key = ${key}`)
       },
+
+      *readLogin() {
+        const stored = sql`SELECT version, data FROM login_flow WHERE name_key = ${relayLoginKey}`
+        const row = yield* readFirst<{ version: string; data: string }>(stored)
+        return row && { ...(JSON.parse(row.data) as RelayLogin), version: row.version }
+      },
+
+      *writeLogin({ version, ...login }) {
+        const set = sql`${login.key}, ${crypto.randomUUID()}, ${login.until}, ${JSON.stringify(login)}`
+        return yield* changes(
+          version === ''
+            ? sql`INSERT INTO login_flow (name_key, ended, id, version, until, data)
+                VALUES (${relayLoginKey}, 1, ${set}) ON CONFLICT (name_key) DO NOTHING RETURNING id`
+            : sql`UPDATE login_flow SET (id, version, until, data) = (${set})
+                WHERE name_key = ${relayLoginKey} AND version = ${version} RETURNING id`,
+        )
+      },
     },
-    modes: { add: 'write', list: 'plain', get: 'plain', countAnswers: 'plain', note: 'relaxed' },
+    modes: {
+      add: 'write',
+      list: 'plain',
+      get: 'plain',
+      countAnswers: 'plain',
+      note: 'relaxed',
+      readLogin: 'plain',
+      writeLogin: 'light',
+    },
   }
 }
