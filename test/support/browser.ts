@@ -64,16 +64,26 @@ const launch = (executablePath: string, args: readonly string[]): Promise<Browse
 
 let shared: Promise<{ browser: Browser; contexts: Contexts }> | undefined
 
+/** Debian's Chromium now and then crashes as it starts. A new one takes its place, also of one that crashes later. */
+async function launchShared() {
+  const start = () => launch(hasShell ? shellPath : chromiumPath, [])
+  const browser = await start().catch(error => {
+    console.warn('Chromium is started again:', error)
+    return start()
+  })
+  browser.once('disconnected', () => {
+    shared = undefined
+  })
+  return { browser, contexts: contextsOf(browser) }
+}
+
 /**
  * Returns the browser that all test files of this process share, and a pool of its contexts. It ends with
  * the process.
  */
 export function sharedBrowser(): Promise<{ browser: Browser; contexts: Contexts }> {
   sharedPrograms.add('/chromium')
-  shared ??= launch(hasShell ? shellPath : chromiumPath, []).then(browser => ({
-    browser,
-    contexts: contextsOf(browser),
-  }))
+  shared ??= launchShared()
   return shared
 }
 
