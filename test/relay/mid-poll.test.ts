@@ -7,6 +7,7 @@ import { owner } from '../../src/model/principal.ts'
 import { folderOfTest } from '../support/folder.ts'
 import { rowsIn, type TestGateway } from '../support/gateway.ts'
 import { given, testOfFiles } from '../support/given.ts'
+import { until } from '../support/until.ts'
 import { withRelay } from './driver.ts'
 import { relayProgram } from './protocol.ts'
 
@@ -83,6 +84,11 @@ for (const replay of ['always', 'never'] as const)
       const next = relayProgram(restored.url, program.id, program.token, t.bots.get('default')!.user_id)
       next.cursor = program.cursor
       await t.sandbox.say('e')
+      // Before its row is there, a cursor counts as none, and messages come again.
+      await until('svc has read on', 20_000, async () => {
+        const rows = await rowsIn(basePath, `SELECT id FROM message WHERE text = 'e'`)
+        return rows.length === 1
+      })
       // Its position is the third row: "c" again if WeChat repeats it, else "e".
       expect(textsOf(await next.read(2))).toEqual(['d', 'e'])
       const [third] = await rowsIn(basePath, 'SELECT text FROM message WHERE id = 3')
